@@ -40,7 +40,7 @@ and a test reads the list::
     hosting     the requests of others on the objects here
     death       the consequences of another endpoint's death
     deadlocks   finds requests that wait for each other
-    survey      an endpoint's answers to a search for garbage in cycles
+    holders     an endpoint's answers to a search for garbage in cycles
     cycles      finds objects that only hold each other
     context     composes all of them, and gives each message to its machine
     rendezvous  agrees on the members of a group

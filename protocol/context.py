@@ -25,7 +25,7 @@ A shell calls the public methods of a context. It reads the tables (``state``; `
 ``users``, ``waiting`` and ``dead`` have short names here), sets ``state.now`` and fills
 ``state.causes``. It asks `Names.canonical`, `Names.path`, `Aliases.standing_for`, `Loans.borrowed`,
 `Loans.served`, `DeadlockDetector.blocker`, `CycleCollector.may_be_garbage`, `Entries.how` and
-`Surveys`.
+`HolderReports`.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from .death import Death
 from .effects import Effect, Hand, Run, Send, Settle, Stop
 from .entries import Entries
 from .errors import ProtocolError
+from .holders import HolderReports
 from .hosting import Hosting
 from .ids import CallId
 from .loans import Loans, loans_among
@@ -74,7 +75,6 @@ from .references import References
 from .requests import Requests
 from .sharing import DISCIPLINES, Sharing
 from .state import Tables, Waiting
-from .survey import Surveys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -109,7 +109,7 @@ class Context:
         self._death = Death(state, entries, loans, aliases)
         self.deadlocks = DeadlockDetector(state, entries)
         self.cycles = CycleCollector(state)
-        self.surveys = Surveys(state, entries, aliases)
+        self.holder_reports = HolderReports(state, entries, aliases)
         self._batches = state.discipline.batches
         self._takers: dict[type, Callable[[WorkerId, Any], list[Effect]]] = {
             Reply: self._reply,
@@ -342,7 +342,7 @@ class Context:
         return self._finish(self.cycles.suspect(rrefs, cuts=cuts))
 
     def scanned(self, asker: WorkerId, look: int, grips: tuple[Grip, ...]) -> list[Effect]:
-        """The answer to a `Scan`, as `Surveys` makes it; no *grips* if the shell cannot tell."""
+        """The answer to a `Scan`, made by `HolderReports`; no *grips* if the shell cannot tell."""
         return self._finish(self.cycles.scanned(asker, look, grips))
 
     def weigh_cycle(self, start: RRefId) -> list[Effect]:

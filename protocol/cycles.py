@@ -5,8 +5,8 @@ value holds one to the first. This machine does. It looks *back*, from objects t
 to their holders and on to theirs, and so it involves only the endpoints that hold these objects. It
 costs nothing where nothing is suspected.
 
-This module decides who is asked, and when. `survey` makes an endpoint's answers. `search` holds the
-evidence of a search, and judges it.
+This module decides who is asked, and when. `holders` makes an endpoint's answers. `search` holds
+the evidence of a search, and judges it.
 
 **Looking back.** The shell of an owner suspects some objects (`Context.suspect_cycle`). A *look*
 asks one endpoint: how do you hold these objects? The endpoint's shell searches the values of its
@@ -54,7 +54,8 @@ the second ones begin. So take a moment between them:
 From this moment until its second look, an endpoint sends and gets nothing of these objects, or a
 stamp changes. In a search that cuts the second look is exact (`Scan.exact`): values alone hold the
 objects, and nothing reaches these values. So after its second look the endpoint can reach them only
-by a message, and nobody can send the first one. (Its grips may be made a little later: `survey`.)
+by a message, and nobody can send the first one. (Its grips may be made a little later: see
+`holders`.)
 It does no harm that the first look misses a variable. (The stamp of an entry that went and came
 again may be the same. But its forks are others.)
 
@@ -83,9 +84,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from .effects import Collect, Looked, Scan, Send, Weigh
+from .holders import SOME
 from .messages import Holders, WhoHolds
 from .search import Search
-from .survey import SOME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -104,8 +104,8 @@ class Look(msgspec.Struct, frozen=True):
 class Scan(msgspec.Struct, frozen=True):
     """Say by `Context.scanned` how this endpoint holds *rrefs*, for look *look* of *asker*.
 
-    With *exact* the answer must be true of one moment (see `survey`). Otherwise it may miss a
-    variable that came or went meanwhile.
+    With *exact* the answer must be true of one moment (see `holders`). Otherwise it may miss
+    a variable that came or went meanwhile.
     """
 
     asker: WorkerId

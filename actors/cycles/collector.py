@@ -19,8 +19,8 @@ import msgspec
 
 from ...printable import logger
 from ...protocol.effects import Looked, Scan, Weigh
+from ...protocol.holders import SOME
 from ...protocol.search import spread
-from ...protocol.survey import SOME
 from ..base.interrupts import Condition
 from ..core.core import Internal
 from .exact import is_exact
@@ -143,7 +143,7 @@ class Collector(Internal):
             self._ended.notify_all()
 
     def _keep(self, garbage: Garbage) -> bool:
-        """Keep *garbage* for `collect`. Returns whether it is news: a report is made once."""
+        """Keep *garbage* for `collect`. Returns whether it is new: each find is reported once."""
         before = self._found.pop(garbage.objects[0], None)
         self._found[garbage.objects[0]] = garbage
         self._kept += len(garbage.objects) - (len(before.objects) if before is not None else 0)
@@ -170,8 +170,8 @@ class Collector(Internal):
     def deadline(self) -> float | None:
         """The time when `look` has work next; None if it never has.
 
-        Where the endpoint beats often, it looks when it beats anyway: so it sleeps as long as it
-        would without searches.
+        An endpoint that often wakes up to send a sign of life looks at these times. So searches
+        never shorten its sleep.
         """
         if not self._looks_by_itself:
             return None
@@ -196,7 +196,7 @@ class Collector(Internal):
             self._core.chores.submit(self._look)
 
     def _look(self) -> None:
-        # By the clock, a look on a busy machine would put off the next one for long.
+        # Measured by the clock, a look on a busy machine would put off the next one for too long.
         began = time.thread_time()
         try:
             self._begin(self._idle(time.monotonic()), cuts=self._mode == "collect")
@@ -252,9 +252,10 @@ class Collector(Internal):
     def _worth(
         self, rrefs: list[RRefId], holders: Mapping[RRefId, Mapping[RRefId, int]]
     ) -> list[RRefId]:
-        """Those of *rrefs* that nothing here but values leads to, as far as the handles tell.
+        """Those of *rrefs* that only values here lead to, judging by the handles.
 
-        So most of what lives costs no search. Takes the endpoint's lock for a short time, often.
+        This rules out most live objects without a search. Takes the endpoint's lock often, each
+        time briefly.
         """
         leads: defaultdict[RRefId, list[RRefId]] = defaultdict(list)
         for rref, by in holders.items():
@@ -295,8 +296,8 @@ class Collector(Internal):
         self._warn()
         core, end = self._core, time.monotonic() + seconds
         gc.collect()  # garbage of this process alone may hold an object
-        core.step(list)  # settle the dropped references
-        while core.discards.ended and not core.closed:  # there are very many
+        core.step(list)  # release the dropped references
+        while core.discards.ended and not core.closed:  # one step releases only so many
             core.step(list)
         holders = self.scanner.holders(anew=True)
         todo = sorted({holder for each in holders.values() for holder in each})

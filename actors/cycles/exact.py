@@ -1,6 +1,6 @@
-"""Whether the comparison of counts is exact in this Python: tried out, once.
+"""Whether the comparison of counts is exact in this build of Python, found out by a trial.
 
-It is on CPython with its global lock.
+It is exact on CPython with the global interpreter lock.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PARTS = 1_000
 
 @cache
 def is_exact() -> bool:
-    """Whether the comparison is exact in this Python: tried out, once."""
+    """Whether the comparison is exact here. The first call in a process makes the trial: 3 ms."""
     if not hasattr(sys, "getrefcount") or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return False
     return all(_tried(kind) for kind in _TRIALS)

@@ -1,11 +1,11 @@
 """Which types of objects tell all their holders to Python, by its reference counts.
 
-C code of a package may know an object without a reference that Python counts, and give it out at
-any time. A tensor of PyTorch's is the front of one in C++: the gradient's graph refers to that one,
-and gives out the front. (PyTorch 2.13 counts such a reference. Older versions do not.) Packages
-that pybind11 or Cython made may do the same. So an object of such a type counts as reached by
-something else. Python's own types, and classes that Python code defines on top of these, do no such
-thing.
+C code of a package may know an object without a reference that Python counts, and hand it out at
+any time. A tensor of PyTorch, for example, stands in front of an object in C++: the graph of the
+gradients refers to the latter, and hands out the former. (PyTorch 2.13 counts such a reference, and
+older versions do not.) Packages made with pybind11 or Cython may do the same. So an object of such
+a type counts as reached by something else. Python's own types, and classes that Python code derives
+from these, do no such thing.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def is_counted(kind: type) -> bool:
 
 
 def _is_in_c(kind: type) -> bool:
-    """Whether C code defines *kind*: it has not the flag, or makes its objects itself."""
+    """Whether C code defines *kind*: it lacks the flag, or creates its objects by C code."""
     new: Any = _contents_of(kind).get("__new__")
     made_there = type(new) is _BUILTIN_NEW and new.__self__ is kind
     return made_there or not _flags_of(kind) & _ON_THE_HEAP

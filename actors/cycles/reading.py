@@ -17,8 +17,8 @@ From Python 3.14 on, an expression may borrow a variable's reference: a function
 within the expression then refers to the object twice, and only one of the references is counted.
 So of an object in a variable, only the variable's references are expected (`_certain`).
 
-One call of C code reads the numbers of some parts. During that no other thread can run, and no
-garbage collection.
+One call of C code reads the numbers of some parts. Meanwhile neither another thread nor a garbage
+collection can run.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _CLOSED = (ModuleType, type, FrameType, Internal)
 _COLLECTS_ANYWHERE = sys.version_info < (3, 12)
 """Python may collect garbage, and run finalizers, in the middle of C code."""
 _BORROWS = sys.version_info >= (3, 14)
-"""An expression may refer to what a variable has, and not count its reference."""
+"""An expression may use the object of a variable without counting a reference of its own."""
 
 
 class _Reading:
@@ -131,8 +131,8 @@ def reached(
 
     *roots* are the ids of parts with one more reference that does not count. *twins* are those of
     parts, and of their twins, which are among the parts. The caller has no references to the parts
-    but one in *parts*. Each of *portions*, the places of some parts, is
-    read at one moment, which *at_a_moment* chooses: it calls the reader.
+    but one in *parts*. Each of *portions*, the places of some parts, is read at one moment, which
+    *at_a_moment* chooses: it calls the reader.
     """
     reading = _Reading(roots, twins)
     for portion in portions:

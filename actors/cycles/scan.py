@@ -5,10 +5,10 @@ the parts of each value that lead to a wanted handle. Then it compares their num
 
 A first look reads the numbers of `SLICE` parts at a time, and takes no lock for that. It finds
 nearly everything that is alive, but may miss a variable that comes or goes meanwhile. A second look
-is exact, and takes only what may be garbage. In one call of C code it reads both numbers of all
-parts that *hang together*; during that no other thread can run, and no garbage collection. It does
-so under the endpoint's lock, and has the protocol count the handles at the same moment. All else
-happens later, a slice at a time, so that the endpoint's messages go on.
+is exact, and takes only what may be garbage. It reads both numbers of all parts that *hang
+together* in one call of C code, during which no other thread and no garbage collection can run. It
+does so under the endpoint's lock, and has the protocol count the handles at the same moment. All
+else happens later, a slice at a time, so that the endpoint's messages go on.
 
 Parts hang together if they are parts of one value, or of values with handles of one object, or if
 one value has a handle of the object of the other. Other parts are read at another moment, so the
@@ -24,7 +24,7 @@ from collections import Counter, defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...protocol.survey import SOME
+from ...protocol.holders import SOME
 from ...serialization.contains import namespaces
 from ..core.core import Internal
 from ..handles.rref import RRef
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ...protocol.effects import Effect, Scan
+    from ...protocol.holders import HolderReport
     from ...protocol.ids import RRefId
     from ...protocol.messages import Grip
     from ...protocol.owner import Owner
-    from ...protocol.survey import Survey
     from ...protocol.user import User
     from ..core.core import Core
     from ..core.discards import Hold
@@ -51,17 +51,17 @@ SLICE = 2_000
 OBJECTS = 2_000_000
 """The most objects that a search through values meets; further ones count as live."""
 AGE = 2.0
-"""The list of the values with handles is made anew after this many seconds, or later: after 20
-times the processor time that it took to make it."""
+"""Seconds for which the list of values with handles is used, or 20 times the processor time that it
+took to make it, if that is more."""
 
 
 class Prepared:
     """The parts to compare, for a look at some objects."""
 
-    __slots__ = ("entries", "groups", "handles", "parts", "roots", "survey", "twins")
+    __slots__ = ("entries", "groups", "handles", "parts", "report", "roots", "twins")
 
-    def __init__(self, survey: Survey) -> None:
-        self.survey = survey
+    def __init__(self, report: HolderReport) -> None:
+        self.report = report
         self.entries: dict[RRefId, Owner | User] = {}
         """The entries of the objects."""
         self.parts: list[object] = []
@@ -134,11 +134,11 @@ class Scanner(Internal):
             found = self._compare(made) if is_exact() or not scan.exact else None
             if found is None:  # this Python cannot tell
                 return ()
-            survey, surveys = made.survey, self._core.context.surveys
-            survey.see(found)
-            while some := survey.due():
-                survey.add(self._in_a_step(surveys.grip, survey, some))
-            return survey.grips()
+            report, reports = made.report, self._core.context.holder_reports
+            report.see(found)
+            while some := report.due():
+                report.add(self._in_a_step(reports.grip, report, some))
+            return report.grips()
 
     def step(self, move: Callable[[], list[Effect]]) -> None:
         """Make a step of a search, and note how long it takes."""
@@ -170,7 +170,7 @@ class Scanner(Internal):
         """
         exact = scan.exact
         with self._core.lock:
-            made = Prepared(self._core.context.surveys.begin(scan.rrefs, exact=exact))
+            made = Prepared(self._core.context.holder_reports.begin(scan.rrefs, exact=exact))
         walks, named = self._walks(scan.rrefs, made)
         mine = [(holder, each) for holder, walk in walks.items() for each in self._handles(walk)]
         whereabouts = self._whereabouts([walks[holder].met[each] for holder, each in mine])
@@ -198,13 +198,13 @@ class Scanner(Internal):
                 made.handles[place] = leads[number]
         if exact:
             for rref in list(named):
-                aliases = made.survey.standing.get(rref, ())
+                aliases = made.report.standing.get(rref, ())
                 named.update(aliases)
                 groups.join(rref, *aliases)
-            rrefs = list(named)
+            rrefs, reports = list(named), self._core.context.holder_reports
             for first in range(0, len(rrefs), SOME):
                 some = rrefs[first : first + SOME]
-                made.entries.update(self._in_a_step(self._core.context.surveys.entries_of, some))
+                made.entries.update(self._in_a_step(reports.entries_of, some))
             made.groups = groups.of(parts, made.entries)
         return made
 
@@ -241,14 +241,14 @@ class Scanner(Internal):
         if not is_exact():
             return self._held(made, set())
         roots = set(map(id, made.parts)) & set(made.roots.values())
-        if made.survey.exact:
+        if made.report.exact:
             found: set[int] = set()
             for places, rrefs in _together(made.groups):
                 if len(places) > PARTS:
                     found.update(id(made.parts[place]) for place in places)
                 else:
                     entries = {rref: made.entries[rref] for rref in rrefs}
-                    moment = partial(self._at_a_moment, made.survey, entries)
+                    moment = partial(self._at_a_moment, made.report, entries)
                     found |= reached(made.parts, roots, [places], moment, made.twins)
         else:
             everything = range(len(made.parts))
@@ -257,12 +257,12 @@ class Scanner(Internal):
         return self._held(made, found)
 
     def _at_a_moment(
-        self, survey: Survey, entries: dict[RRefId, Owner | User], read: Callable[[], None]
+        self, report: HolderReport, entries: dict[RRefId, Owner | User], read: Callable[[], None]
     ) -> None:
         """Read the numbers of some parts, and count the handles of the objects with these parts."""
 
         def both() -> None:
-            self._core.context.surveys.count(survey, entries)
+            self._core.context.holder_reports.count(report, entries)
             read()
 
         self._in_a_step(both)
@@ -301,7 +301,7 @@ class Scanner(Internal):
         return self._stand_for([handle._id for handle in handles])
 
     def _stand_for(self, rrefs: list[RRefId]) -> list[RRefId]:
-        """The objects that *rrefs* stand for. Takes the endpoint's lock for a short time, often."""
+        """The objects that *rrefs* stand for. Takes the endpoint's lock often, for a short time."""
         found: list[RRefId] = []
         for first in range(0, len(rrefs), SOME):
             with self._core.lock:

@@ -2,7 +2,7 @@
 
 The protocol counts the holders of an object and knows nothing of its value; this module has the
 values and counts nothing. No code looks at a value under the endpoint's lock. A special thread lets
-go of values, as their finalizers are user code.
+go of values, since their finalizers run user code.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ log = logger(__name__)
 
 PAUSE = 0.02
 SHARE = 25
-"""A run of Python's collector in vain is followed by a pause: some seconds, and so many times as
-long as it took; twice as long after each further run."""
+"""After a run of Python's collector that freed nothing, the next one waits for `PAUSE` seconds and
+`SHARE` times the duration of the run. Each further such run doubles this."""
 TRIES = 6
-"""So many runs in vain end it: others have the handles, too."""
+"""After so many runs that freed nothing no further one is made: others have the handles, too."""
 
 _LOSSES: dict[Loss, type[ReferenceLostError]] = {
     Loss.CREATOR: RefLostError,
@@ -115,7 +115,7 @@ class Objects(Internal):
         self._awaited: dict[RRefId, dict[Callable[[], None], None]] = {}
         """Objects whose value is being made, and the code that `when_there` is to call."""
         self.unfetched: Callable[[RRefId, Failure, Later], None]
-        """Told of each failure that is freed, and that nobody has fetched. Under the lock."""
+        """Called under the lock for each failure that is freed before anybody has fetched it."""
 
     def own(
         self, value: object, on_delete: Callable[[Any], object] | None, *, serial: bool = True
@@ -337,7 +337,7 @@ class Objects(Internal):
 
     @under_lock
     def values(self) -> list[tuple[RRefId, object]]:
-        """All objects that have a value, each with it."""
+        """All objects that have a value, and their values."""
         return [(rref, stored.value) for rref, stored in self._values.items()]
 
     @under_lock

@@ -74,10 +74,10 @@ MOST_LENT = MANY - 1
 LEAVING = 0.1
 """Seconds to wait for the thread that posts a large answer; it may run a user's finalizer."""
 FEW_BUFFERS = 8
-"""The same for the places of buffers in shared memory: so many, or fewer."""
+"""Up to so many places of buffers in shared memory do not make a message too large, either."""
 TIDY_SECONDS = 1.0
-"""Seconds between two calls of `Packer.tidy`. For so long a list that the program has dropped may
-live on, if a function that was sent used it."""
+"""Seconds between two calls of `Packer.tidy`. A list that a sent function used may live on for this
+time after the program has dropped it."""
 
 
 class Pack(msgspec.Struct, frozen=True):

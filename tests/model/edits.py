@@ -13,6 +13,7 @@ from farref.protocol.deadlocks import DeadlockDetector
 from farref.protocol.death import Death
 from farref.protocol.delivery import Channel
 from farref.protocol.entries import Entries
+from farref.protocol.holders import HolderReports
 from farref.protocol.hosting import Hosting
 from farref.protocol.lending import LendingUser
 from farref.protocol.loans import Loans
@@ -25,7 +26,6 @@ from farref.protocol.rendezvous.state import State
 from farref.protocol.requests import Requests
 from farref.protocol.search import Search
 from farref.protocol.succession.campaign import Campaign
-from farref.protocol.survey import Surveys
 from farref.protocol.user import User
 
 from .mutation import Mutant, edit, module_of, mutants
@@ -309,9 +309,11 @@ EDITS = (
     ),
     edit("sees no loan", References.share, "entry.stamp += 1", "entry.stamp += replies is None"),
     edit("cuts only the rings behind one object", Search._cuts, "objects", "objects[:1]"),
-    edit("ignores aliases", Surveys.begin, "self.aliases.standing()", "{}"),
-    edit("does not look at aliases", Surveys._grip, "{*values, *aliases}", "values"),
-    edit("counts the handles late", Surveys._grip, "survey.handles.get(rref)", "entry.handles"),
+    edit("ignores aliases", HolderReports.begin, "self.aliases.standing()", "{}"),
+    edit("does not look at aliases", HolderReports._grip, "{*values, *aliases}", "values"),
+    edit(
+        "counts the handles late", HolderReports._grip, "report.handles.get(rref)", "entry.handles"
+    ),
     edit(
         "hands over what came before",
         Channel._put_in_order,

@@ -25,6 +25,7 @@ from farref.protocol.effects import (
     Stop,
 )
 from farref.protocol.errors import ReferenceLostError, WorkerDiedError
+from farref.protocol.holders import HolderReport
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from farref.protocol.messages import (
     Busy,
@@ -42,7 +43,6 @@ from farref.protocol.messages import (
     Tell,
 )
 from farref.protocol.sharing import Sharing
-from farref.protocol.survey import Survey
 from farref.world.shell import Shell
 
 from . import script as do
@@ -139,7 +139,7 @@ class ScriptedEndpoint(Shell):
         self.loose: dict[RRefId, tuple[RRefId, ...]] = {}
         """Of these, the ones that are gone: the handles in each value, which the variable keeps."""
         self.lingers = lingers
-        self.surveys: dict[tuple[WorkerId, int], Survey] = {}
+        self.holder_reports: dict[tuple[WorkerId, int], HolderReport] = {}
         """In programs that linger: the exact answers in the making, by asker and look."""
         self.weighing: tuple[RRefId, ...] = ()
         """In such programs: the searches that are to be weighed."""
@@ -161,7 +161,7 @@ class ScriptedEndpoint(Shell):
             *(self.variables, self.calls, self.inside, self.freed, self.handed, self.buried),
             *(self.owed, self.lost, self.late, self.borrowed, self.took_back, self.over),
             *(self.stood, self.broken, self.errors, self.ran, self.victims, self.laps),
-            *(self.collected, self.opened, self.loose, self.surveys),
+            *(self.collected, self.opened, self.loose, self.holder_reports),
         )
         return (
             freeze(self.context),
@@ -241,7 +241,7 @@ class ScriptedEndpoint(Shell):
         ]
         if self.script and self._ready(None, self.script):
             acts.append(Act())
-        acts += (Answer(*look) for look in self.surveys)
+        acts += (Answer(*look) for look in self.holder_reports)
         acts += map(Judge, self.weighing)
         return acts
 
@@ -282,7 +282,7 @@ class ScriptedEndpoint(Shell):
             case Forget(rref=rref):
                 self.obey(self.context.give_up_cycle(rref))
             case Answer(asker=asker, look=look):
-                super().answer(asker, look, self.surveys.pop((asker, look)))
+                super().answer(asker, look, self.holder_reports.pop((asker, look)))
             case Judge(start=start):
                 self.weighing = tuple(each for each in self.weighing if each != start)
                 super().weigh(start)
@@ -431,12 +431,12 @@ class ScriptedEndpoint(Shell):
         """The first look misses all variables of an object that a value holds."""
         return seen_blindly(self)
 
-    def answer(self, asker: WorkerId, look: int, survey: Survey) -> None:
+    def answer(self, asker: WorkerId, look: int, report: HolderReport) -> None:
         """Answer, or linger if the moment of the finding matters."""
-        if self.lingers and survey.exact:
-            self.surveys[asker, look] = survey
+        if self.lingers and report.exact:
+            self.holder_reports[asker, look] = report
         else:
-            super().answer(asker, look, survey)
+            super().answer(asker, look, report)
 
     def weigh(self, start: RRefId) -> None:
         """Weigh the search, or linger."""

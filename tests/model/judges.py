@@ -122,7 +122,7 @@ def _test(test: Any, values: dict[str, Any]) -> None:
 
 TESTS = (
     *("test_alias_counts", "test_creations", "test_dead", "test_search", "test_replies"),
-    *("test_settling", "test_survey", "rendezvous.test_state", "succession.test_machines"),
+    *("test_settling", "test_holders", "rendezvous.test_state", "succession.test_machines"),
 )
 
 

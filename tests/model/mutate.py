@@ -28,8 +28,8 @@ from .test_explorer import SMALL
 WORLDS = (
     (
         *("alias", "aliases", "borrowing", "context", "creations", "cycles", "dead", "deadlocks"),
-        *("death", "entries", "hosting", "lending", "loans", "names", "owner", "references"),
-        *("requests", "search", "survey", "user"),
+        *("death", "entries", "holders", "hosting", "lending", "loans", "names", "owner"),
+        *("references", "requests", "search", "user"),
     ),
     ("credit", "delivery"),
     tuple(f"rendezvous.{name}" for name in ("attendant", "observer", "ranks", "state")),

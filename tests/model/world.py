@@ -266,7 +266,7 @@ class World:
 
     def _is_answered(self, state: WorldState, endpoint: ScriptedEndpoint) -> bool:
         """Whether a look of *endpoint*, or an answer to one, is on its way or in the making."""
-        askers = (asker for each in self.living(state) for asker, _ in each.surveys)
+        askers = (asker for each in self.living(state) for asker, _ in each.holder_reports)
         return endpoint.me in askers or any(
             isinstance(message, WhoHolds | Holders) and endpoint.me in (sender, to)
             for sender, to, message in self.in_flight(state)

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from farref.actors.recording.tracing import Tracer
     from farref.protocol.delivery import Packet
     from farref.protocol.effects import Effect, Fail, Looked, Refuse, Settle
+    from farref.protocol.holders import HolderReport
     from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
     from farref.protocol.messages import Message, Request
-    from farref.protocol.survey import Survey
 
     from .world import SimulatedWorld
 
@@ -197,9 +197,9 @@ class Node(SimulatedProgram):
         """A first look misses variables: nothing may depend on it."""
         return seen_blindly(self)
 
-    def answer(self, asker: WorkerId, look: int, survey: Survey) -> None:
-        """Answer after a while: what the survey has seen may no longer be so then."""
-        self.searches.after_a_while(partial(super().answer, asker, look, survey))
+    def answer(self, asker: WorkerId, look: int, report: HolderReport) -> None:
+        """Answer after a while: what the report has seen may no longer be so then."""
+        self.searches.after_a_while(partial(super().answer, asker, look, report))
 
     def weigh(self, start: RRefId) -> None:
         self.searches.weigh_after_a_while(partial(super().weigh, start))

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from ..actors.recording.tracing import Tracer
     from ..protocol.context import Context
     from ..protocol.effects import Effect
+    from ..protocol.holders import HolderReport
     from ..protocol.ids import CallId, RRefId, WorkerId
     from ..protocol.messages import Descriptor, Message, Request, UserMessage
-    from ..protocol.survey import Survey
 
 
 class Shell(ABC):
@@ -94,18 +94,21 @@ class Shell(ABC):
                 held[self.context.whereabouts(each)][holder] += 1
         return held
 
-    def survey(self, scan: Scan) -> Survey:
+    def report(self, scan: Scan) -> HolderReport:
         """Begin the answer to *scan*, and see now which values hold which objects."""
         found = self.held_by_values() if scan.exact else self.seen_in_values()
-        survey = self.context.surveys.begin(scan.rrefs, exact=scan.exact)
-        surveys, everything = self.context.surveys, (*self.context.owners, *self.context.users)
-        surveys.count(survey, surveys.entries_of(everything))
-        survey.see(found)
-        return survey
+        report = self.context.holder_reports.begin(scan.rrefs, exact=scan.exact)
+        reports, everything = (
+            self.context.holder_reports,
+            (*self.context.owners, *self.context.users),
+        )
+        reports.count(report, reports.entries_of(everything))
+        report.see(found)
+        return report
 
-    def answer(self, asker: WorkerId, look: int, survey: Survey) -> None:
+    def answer(self, asker: WorkerId, look: int, report: HolderReport) -> None:
         """Answer look *look* of *asker*."""
-        self.obey(self.context.scanned(asker, look, self.context.surveys.finish(survey)))
+        self.obey(self.context.scanned(asker, look, self.context.holder_reports.finish(report)))
 
     def weigh(self, start: RRefId) -> None:
         """Let the search from *start* go on."""
@@ -166,7 +169,7 @@ class Shell(ABC):
             case Look(run=run):
                 self.obey(self.context.waits(run, *self.awaited(run)))
             case Scan(asker=asker, look=look):
-                self.answer(asker, look, self.survey(effect))
+                self.answer(asker, look, self.report(effect))
             case Weigh(start=start):
                 self.weigh(start)
             case Collect(rref=rref):

@@ -1,65 +1,47 @@
-"""Searches cost nothing where there is no ring.
-
-The messages, the bytes and the Python functions of calls, shares and drops are the same with them.
-"""
+"""Searches cost nothing where there is no ring: no message, no content of one, no function."""
 
 from __future__ import annotations
 
 import sys
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
 from farref import Counters, RRef, System, remote, rpc_sync
-from farref.actors.core import links
-from farref.actors.cycles import collector, exact, kinds, reading, scan
-from farref.protocol import cycles, search, survey
-from farref.protocol.delivery import Packet
-from farref.testing import until
+from farref.trace.records import load
 
-from ...packets import written
+from ..helpers import come_to_rest
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import FrameType
 
-    from farref.actors.wire.settings import CycleMode
+    CycleMode = Literal["collect", "off"]
 
 DUTIES_UNCHECKED = "it counts functions"
 
 pytestmark = pytest.mark.processes
 ABOUT_SEARCHES = {"WhoHolds", "Holders", "Cut"}
+OF_A_STEP = {"at", "kind", "time", "peer", "number", "by", "relays"}
+"""What a record says of the sending, not of the message."""
 TIMES = 100
-FILES = {each.__file__ for each in (collector, exact, kinds, reading, scan, cycles, search, survey)}
 
 
-SIZES: Counter[str] = Counter()
-"""The bytes of the messages that this process has sent, by kind, as packets carry them."""
+def is_of_searches(file: str) -> bool:
+    """Whether *file* has code of searches for rings."""
+    here, _, name = file.removesuffix(".py").rpartition("/")
+    return here.endswith("/farref/actors/cycles") or (
+        here.endswith("/farref/protocol") and name in ("cycles", "search", "holders")
+    )
 
 
 def nothing(*_: object) -> None:
     pass
 
 
-def note_sizes(patch: pytest.MonkeyPatch) -> None:
-    """Note the bytes of each message but those of searches, here and in processes forked here."""
-    queue = links.Links.send
-
-    def send(self: Any, to: Any, message: Any, *args: Any, **how: Any) -> Any:
-        kind = type(message).__name__
-        if kind not in ABOUT_SEARCHES:
-            SIZES[kind] += len(written(Packet(1, (message,), 1))[0])
-        return queue(self, to, message, *args, **how)
-
-    patch.setattr(links.Links, "send", send)
-
-
-def sizes() -> Counter[str]:
-    return Counter(SIZES)
-
-
-def work(system: System) -> None:
+def work() -> None:
     """Calls, shares, drops, and objects that hold each other in a row."""
     first = RRef([1])
     for _ in range(TIMES):
@@ -69,52 +51,41 @@ def work(system: System) -> None:
         remote("C", list, args=([made],)).to_here()
 
 
-def cost(mode: CycleMode) -> tuple[Counter[str], int, Counter[str]]:
-    """The messages of `work` by kind, the bytes of payload, and those of the messages by kind."""
-    SIZES.clear()
-    with System(timeout=20, cycles=mode) as system:
+def cost(mode: CycleMode, folder: Path) -> tuple[Counter[str], int, Counter[tuple[str, ...]]]:
+    """Of `work`: messages by kind, bytes of payload, and for each message what it contains."""
+    with System(timeout=20, cycles=mode, trace=folder) as system:
         for name in "BC":
             system.worker(name)
-        until(system, lambda: False, 0.5)
-        encoded, total = all_sizes(), all_counters(system)
-        work(system)
-        until(system, lambda: False, 0.5)
-        more = all_counters(system)  # first: the calls that ask for the sizes do not count
-        size = more.payload_bytes - total.payload_bytes
-        return kinds_of(more) - kinds_of(total), size, all_sizes() - encoded
+        come_to_rest(system)
+        before = sum(system.counters().values(), start=Counters())
+        work()
+        come_to_rest(system)
+        after = sum(system.counters().values(), start=Counters())
+    steps = (step for steps in load(folder).steps.values() for step in steps if step.kind == "send")
+    contents = Counter((step.message, *sorted(step.fields.keys() - OF_A_STEP)) for step in steps)
+    kinds = Counter(after.user) + Counter(after.control)
+    kinds -= Counter(before.user) + Counter(before.control)
+    return kinds, after.payload_bytes - before.payload_bytes, contents
 
 
-def all_sizes() -> Counter[str]:
-    return sum((rpc_sync(name, sizes) for name in "BC"), start=sizes())
-
-
-def all_counters(system: System) -> Counters:
-    return sum(system.counters().values(), start=Counters())
-
-
-def kinds_of(counters: Counters) -> Counter[str]:
-    return Counter(counters.user) + Counter(counters.control)
-
-
-def test_messages_and_bytes_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
-    note_sizes(monkeypatch)
-    cost("off")  # the first call of a function in a process goes the general way
-    without = cost("off")
-    monkeypatch.setattr(collector, "IDLE", 0.05)
-    monkeypatch.setattr(scan, "AGE", 0.05)
-    kinds, size, encoded = cost("collect")
+@pytest.mark.usefixtures("hasty")
+def test_messages_and_their_contents_are_equal(tmp_path: Path) -> None:
+    cost("off", tmp_path / "first")  # the first call of a function in a process sends more
+    without = cost("off", tmp_path / "off")
+    kinds, size, contents = cost("collect", tmp_path / "collect")
     for each in ABOUT_SEARCHES:
         kinds.pop(each, None)
-    assert (kinds, size, encoded) == without
-    assert encoded["Call"] > TIMES
+    contents = Counter({each: n for each, n in contents.items() if each[0] not in ABOUT_SEARCHES})
+    assert (kinds, size, contents) == without
+    assert kinds["Call"] >= TIMES
 
 
 def functions(mode: CycleMode) -> set[str]:
-    """The functions of searches that calls, shares and drops call, in any thread of the program."""
+    """The functions of searches that `work` calls, in any thread of the program."""
     called: set[str] = set()
 
     def note(frame: FrameType, event: str, _argument: object) -> None:
-        if event == "call" and frame.f_code.co_filename in FILES:
+        if event == "call" and is_of_searches(frame.f_code.co_filename):
             called.add(frame.f_code.co_qualname)
 
     threading.setprofile(note)
@@ -124,7 +95,7 @@ def functions(mode: CycleMode) -> set[str]:
             for name in "BC":
                 system.worker(name)
             called.clear()
-            work(system)
+            work()
             return called.copy()
     finally:
         sys.setprofile(None)

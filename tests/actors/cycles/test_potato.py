@@ -10,21 +10,16 @@ from __future__ import annotations
 import random
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from farref import RRef, System, remote, rpc_async, rpc_sync
-from farref.actors.cycles import collector, scan
 
 from ..helpers import PATIENCE
-from .test_collecting import Node, closed, there
-
-if TYPE_CHECKING:
-    from farref.protocol.sharing import Sharing
+from .rings import NAMES, Node, closed, there
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
-NAMES = ("B", "C", "D")
 DONE: list[int] = []
 SHELF: list[RRef[Any]] = []
 """Objects of a worker that stay; a ring is put into the value of one, and taken out again."""
@@ -41,37 +36,36 @@ def toss(ref: Any, hops: int, seed: int) -> None:
     if not hops:
         DONE.append(seed)
         return
-    to, args = draw.choice(NAMES), (ref, hops - 1, draw.randrange(10**9))
+    to, next_seed = draw.choice(NAMES), draw.randrange(10**9)
     match draw.randrange(5):
         case 0:
-            rpc_sync(to, toss, args=args, timeout=120)
+            rpc_sync(to, toss, args=(ref, hops - 1, next_seed), timeout=120)
         case 1:
-            del ref
-            rpc_async(to, toss, args=args, timeout=120)
+            go_on(to, [ref], hops, next_seed)
         case 2:
-            del ref
-            _in_a_thread(to, args)
+            held = [ref]
+            threading.Thread(
+                target=pause_and_go_on, args=(to, held, hops, next_seed), daemon=True
+            ).start()
         case 3:
             links = SHELF[0].local_value().links
             links.append(ref)
-            del ref, args
-            time.sleep(draw.random() / 50)
-            rpc_async(to, toss, args=(links.pop(), hops - 1, draw.randrange(10**9)), timeout=120)
+            del ref
+            pause_and_go_on(to, links, hops, next_seed)
         case _:
             # The neighbour's reference is taken out of the ring; the ring is closed again.
-            other = ref.rpc_sync(timeout=60).first()
-            del ref, args
-            time.sleep(draw.random() / 50)
-            rpc_async(to, toss, args=(other, hops - 1, draw.randrange(10**9)), timeout=120)
+            held = [ref.rpc_sync(timeout=60).first()]
+            del ref
+            pause_and_go_on(to, held, hops, next_seed)
 
 
-def _in_a_thread(to: str, args: Any) -> None:
-    def later(held: list[Any]) -> None:
-        mine = held.pop()
-        time.sleep(0.01)
-        rpc_async(to, toss, args=mine, timeout=120)
+def go_on(to: str, held: list[Any], hops: int, seed: int) -> None:
+    rpc_async(to, toss, args=(held.pop(), hops - 1, seed), timeout=120)
 
-    threading.Thread(target=later, args=([args],), daemon=True).start()
+
+def pause_and_go_on(to: str, held: list[Any], hops: int, seed: int) -> None:
+    time.sleep(random.Random(seed).random() / 50)
+    go_on(to, held, hops, seed)
 
 
 class Linked(Node):
@@ -89,7 +83,15 @@ def make_ring(draw: random.Random) -> list[Any]:
     return closed([remote(draw.choice(NAMES), Linked) for _ in range(draw.randrange(1, 5))])
 
 
-def play(sharing: Sharing, seed: int, *, rings: int, hops: int) -> None:
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("sharing", ["lend", "fork", "borrow"])
+@pytest.mark.parametrize(
+    ("seed", "rings", "hops"),
+    [(1, 4, 25), *(pytest.param(seed, 8, 40, marks=pytest.mark.slow) for seed in range(2, 52))],
+)
+def test_no_ring_in_somebody_s_hand_is_freed(
+    sharing: Any, seed: int, rings: int, hops: int
+) -> None:
     draw = random.Random(seed)
     with System(timeout=60, sharing=sharing, cycles="collect") as system:
         for name in NAMES:
@@ -108,23 +110,3 @@ def play(sharing: Sharing, seed: int, *, rings: int, hops: int) -> None:
         while there(system, names):  # by themselves, or now
             assert time.monotonic() < end, there(system, names)
             system.collect(timeout=PATIENCE)
-
-
-@pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Endpoints search all the time; the workers inherit it by the fork."""
-    monkeypatch.setattr(collector, "IDLE", 0.02)
-    monkeypatch.setattr(collector, "LONGEST", 0.02)
-    monkeypatch.setattr(scan, "AGE", 0.01)
-
-
-@pytest.mark.parametrize("sharing", ["lend", "fork", "borrow"])
-def test_no_ring_in_somebody_s_hand_is_freed(sharing: Sharing) -> None:
-    play(sharing, 1, rings=4, hops=25)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 52))
-@pytest.mark.parametrize("sharing", ["lend", "fork", "borrow"])
-def test_no_ring_is_freed_in_many_games(sharing: Sharing, seed: int) -> None:
-    play(sharing, seed, rings=8, hops=40)

@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from farref import RRef, System, rpc_sync
-from farref.actors.core import core, discards
+from farref.actors.core import core
 from farref.actors.core.delivery import Delivery
-from farref.actors.cycles import collector, scan
-from farref.protocol import cycles, survey
+from farref.actors.cycles import exact
 
+from ...waiting import eventually
 from ..helpers import PATIENCE
-from .test_collecting import Node, closed
-from .test_cost import FILES
+from .rings import Node, closed, objects_of, ring_here
+from .test_cost import is_of_searches
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
 
 pytestmark = pytest.mark.processes
@@ -38,6 +39,8 @@ class CountingLock:
     def __init__(self) -> None:
         self.lock: Any = threading.RLock()
         self.longest: list[str] = []
+        self.files: set[str] = set()
+        """The files with these lines."""
         self._lines: list[str] = []
         self._depth = 0
 
@@ -90,7 +93,8 @@ class CountingLock:
             sys.settrace(None)
             if any(f"{Delivery.take_raw.__qualname__}:" in each for each in self._lines):
                 # Other endpoints decide how many deletes they send together.
-                self._lines = [each for each in self._lines if each.partition(" ")[0] in FILES]
+                self._lines = [each for each in self._lines if is_of_searches(each.split(" ")[0])]
+            self.files.update(each.split(" ")[0] for each in self._lines)
             self.longest = max(self.longest, self._lines, key=len)
 
     def _note(self, frame: FrameType, event: str, _argument: object) -> Any:
@@ -98,6 +102,15 @@ class CountingLock:
             code = frame.f_code
             self._lines.append(f"{code.co_filename} {code.co_qualname}:{frame.f_lineno}")
         return self._note
+
+
+@pytest.fixture
+def lock(monkeypatch: pytest.MonkeyPatch) -> CountingLock:
+    """The lock of the next program, or of each worker that it forks a lock like this one."""
+    lock = CountingLock()
+    made = SimpleNamespace(RLock=lambda: lock, get_ident=threading.get_ident)
+    monkeypatch.setattr(core, "threading", made)
+    return lock
 
 
 def one_ring(refs: list[Any]) -> None:
@@ -131,17 +144,11 @@ def make(refs: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("shape", [one_ring, many_rings, a_star, over_two_endpoints])
-def test_no_step_deals_with_very_many_objects(shape: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "SLICE", SOME)
-    for module in (scan, collector, survey, cycles):
-        monkeypatch.setattr(module, "SOME", SOME)
-    monkeypatch.setattr(discards, "MOST", SOME)
-    lock = CountingLock()
-    with monkeypatch.context() as patch:
-        made = SimpleNamespace(RLock=lambda: lock, get_ident=threading.get_ident)
-        patch.setattr(core, "threading", made)
-        system = System(timeout=60)  # its workers fork, and have locks like this one
-    with system:
+def test_no_step_deals_with_very_many_objects(
+    shape: Any, lock: CountingLock, constants: Callable[..., None]
+) -> None:
+    constants(SLICE=SOME, SOME=SOME, MOST=SOME)
+    with System(timeout=60) as system:
         system.worker("B")
         refs = [RRef(Node()) for _ in range(MANY)]
         shape(refs)
@@ -149,5 +156,16 @@ def test_no_step_deals_with_very_many_objects(shape: Any, monkeypatch: pytest.Mo
         lock.longest = []
         found: set[Any] = set()
         while len(found) < MANY:
-            found |= {each for it in system.collect(timeout=PATIENCE) for each in it.objects}
+            found |= objects_of(system.collect(timeout=PATIENCE))
         assert len(lock.longest) < LINES, Counter(lock.longest).most_common(5)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_the_trial_of_this_python_does_not_hold_the_lock(lock: CountingLock) -> None:
+    exact.is_exact.cache_clear()
+    with System(timeout=60) as system:
+        ring_here(1)
+        eventually(lambda: system.counters()["program"].collected)
+    assert exact.is_exact.cache_info().misses == 1
+    assert lock.files
+    assert exact.__file__ not in lock.files

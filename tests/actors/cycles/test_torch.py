@@ -9,11 +9,11 @@ import pytest
 
 from farref import System, remote, rpc_sync
 
-from .test_collecting import HELD, Node, assert_goes, assert_stays, ids
-from .test_kinds import open_all
+from .rings import HELD, Node, assert_goes, assert_stays, ids, release
+from .test_kinds import open_all, with_ref
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
 pytestmark = [
     pytest.mark.long,
@@ -25,49 +25,46 @@ pytestmark = [
 ]
 
 
-class Model(Node):
-    """A node that holds its neighbour through an object of torch's; *kept* is what code keeps."""
+def _ones() -> Any:
+    import torch
 
-    def enclose(self, how: str, ref: Any, keep: bool) -> None:
-        inside, kept = MAKE[how](ref)
-        self.links.append(inside)
-        if keep:
-            HELD["kept"] = kept, how
+    return torch.ones(2, requires_grad=True)
+
+
+def _linear() -> Any:
+    import torch
+
+    return torch.nn.Linear(2, 2)
 
 
 def _module(ref: Any) -> Any:
-    import torch
-
-    module = torch.nn.Linear(2, 2)
-    module.ref = ref
-    return module, module
+    module = with_ref(_linear(), ref)
+    return module, lambda: module.ref
 
 
-def _buffer(ref: Any) -> Any:
-    """Code keeps the module; the value has only a tensor of it."""
-    import torch
-
-    module = torch.nn.Linear(2, 2)
-    module.weight.ref = ref
-    return module.weight, module
+def _parameter(ref: Any) -> Any:
+    """Code keeps the module; the value has only a parameter of it."""
+    module = _linear()
+    return with_ref(module.weight, ref), lambda: module.weight.ref
 
 
 def _graph(ref: Any) -> Any:
     """Code keeps a result; the graph behind it, in C++, leads to the tensor."""
-    import torch
-
-    leaf = torch.ones(2, requires_grad=True)
-    leaf.ref = ref
-    return leaf, leaf * 2
+    leaf = with_ref(_ones(), ref)
+    result = leaf * 2
+    return leaf, lambda: result.grad_fn.next_functions[0][0].variable.ref
 
 
 def _hook(ref: Any) -> Any:
-    """Code keeps a result; the graph behind it leads to a hook."""
-    import torch
+    """Code keeps a result; the graph behind it leads to a hook, which gives out the reference."""
+    leaf, given = _ones(), list[Any]()
 
-    leaf = torch.ones(2, requires_grad=True)
-    leaf.register_hook(lambda grad: grad * bool(ref.owner_name()))
-    return leaf, leaf.sum()
+    def hook(_: Any) -> None:
+        given.append(ref)
+
+    leaf.register_hook(hook)
+    result = leaf.sum()
+    return leaf, lambda: (result.backward(), given.pop())[1]
 
 
 def _function(ref: Any) -> Any:
@@ -84,100 +81,71 @@ def _function(ref: Any) -> Any:
         def backward(ctx: Any, grad: Any) -> Any:
             return grad * 2
 
-    result = Twice.apply(torch.ones(2, requires_grad=True))
-    return result.grad_fn, result
+    result = Twice.apply(_ones())
+    return result.grad_fn, lambda: result.grad_fn.ref
 
 
 def _view(ref: Any) -> Any:
     """Code keeps a view; C++ leads from it to its base."""
-    import torch
-
-    base = torch.ones(4)
-    base.ref = ref
-    return base, base[:2]
+    base = with_ref(_ones().detach(), ref)
+    view = base[:1]
+    return base, lambda: view._base.ref
 
 
 def _grad(ref: Any) -> Any:
     """Code keeps a tensor; C++ leads from it to its gradient."""
-    import torch
-
-    leaf = torch.ones(2, requires_grad=True)
-    leaf.grad = torch.ones(2)
-    leaf.grad.ref = ref
-    return leaf.grad, leaf
+    leaf = _ones()
+    leaf.grad = with_ref(_ones().detach(), ref)
+    return leaf.grad, lambda: leaf.grad.ref
 
 
-MAKE: dict[str, Any] = {
+MAKE: dict[str, Callable[[Any], Any]] = {
     "module": _module,
-    "parameter": _buffer,
+    "parameter": _parameter,
     "graph": _graph,
     "hook": _hook,
     "function": _function,
     "view": _view,
     "gradient": _grad,
 }
-FIND: dict[str, Any] = {
-    "module": lambda module: module.ref,
-    "parameter": lambda module: module.weight.ref,
-    "graph": lambda result: result.grad_fn.next_functions[0][0].variable.ref,
-    "hook": lambda result: result.backward(),
-    "function": lambda result: result.grad_fn.ref,
-    "view": lambda view: view._base.ref,
-    "gradient": lambda leaf: leaf.grad.ref,
-}
+"""Each returns what the value holds, and a function that finds the reference by what code keeps."""
 
 
-class Other(Node):
-    """The neighbour of a `Model`."""
+class Model(Node):
+    """A node that holds its neighbour through an object of torch's."""
 
-    def further(self) -> int:
-        """Use the model."""
-        count: int = self.links[0].rpc_sync().count()
-        return count
+    def enclose(self, how: str, ref: Any, keep: bool) -> None:
+        inside, find = MAKE[how](ref)
+        self.links.append(inside)
+        if keep:
+            HELD["find"] = find
 
 
 def use() -> int:
     """Find the reference from the kept object, and use the whole ring."""
-    kept, how = HELD["kept"]
-    found = FIND[how](kept)
-    if how == "hook":
-        return 1  # the hook has used it
-    count: int = found.rpc_sync().further()
+    count: int = HELD["find"]().rpc_sync().count_next()
     return count
 
 
-def let_go() -> None:
-    del HELD["kept"]
-
-
-@pytest.fixture(scope="module")
-def system() -> Iterator[System]:
-    with System(timeout=60) as made:
-        made.worker("B")
-        made.worker("C")
-        yield made
-
-
-def ring(how: str, *, keep: bool) -> list[Any]:
-    nodes = [remote("B", Model), remote("C", Other)]
+def ring(how: str, *, keep: bool) -> set[str]:
+    """The names of a ring that no program has in a variable."""
+    nodes = [remote("B", Model), remote("C", Node)]
     nodes[1].rpc_sync().link(nodes[0])
     nodes[0].rpc_sync().enclose(how, nodes[1], keep)
-    return nodes
+    return ids(nodes)
 
 
 @pytest.mark.parametrize("how", MAKE)
 def test_a_ring_that_code_reaches_through_torch_stays(system: System, how: str) -> None:
-    names = ids(nodes := ring(how, keep=True))
-    nodes.clear()
+    names = ring(how, keep=True)
     assert_stays(system, names)
     assert rpc_sync("B", use) == 1
-    rpc_sync("B", let_go)
+    rpc_sync("B", release, args=("find",))
 
 
 @pytest.mark.parametrize("how", MAKE)
 def test_a_ring_through_torch_goes_when_it_is_opened(system: System, how: str) -> None:
-    names = ids(nodes := ring(how, keep=False))
-    nodes.clear()
+    names = ring(how, keep=False)
     if how != "module":  # that is an object of Python's, and needs no help
         assert_stays(system, names)
         rpc_sync("B", open_all)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import signal
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,8 +16,8 @@ import farref
 from farref import AliasCycleError, OwnerDiedError, RefActor, RRef, System, references
 from farref.trace.records import load
 
-from ..conftest import GRACE
-from ..helpers import PATIENCE, Box, hold, make_box, references_everywhere, until
+from ...waiting import eventually
+from ..helpers import Box, hold, make_box, references_everywhere, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,13 +56,14 @@ def put(name: str, value: Any) -> None:
     SLOTS[name] = value
 
 
-async def take(name: str) -> Any:
+def take(name: str) -> Any:
     """The value of `put`, once it is there."""
-    end = time.monotonic() + PATIENCE
-    while name not in SLOTS:
-        assert time.monotonic() < end
-        await asyncio.sleep(0.002)
+    eventually(lambda: name in SLOTS)
     return SLOTS.pop(name)
+
+
+def taken(name: str) -> bool:
+    return name not in SLOTS
 
 
 class Counted(Box):
@@ -83,15 +84,11 @@ def held_at(name: str) -> list[str]:
     return [row.rref for row in farref.rpc_sync(name, references)]
 
 
+def nothing_is_left(system: System) -> bool:
+    return not any(references_everywhere(system).values())
+
+
 # ---- every alias shows the value
-
-
-def test_a_chain_has_the_value_of_its_end(chain_system: System) -> None:
-    ref = aliases("BCDE", make_box, [1, 2])
-    assert ref.canonical() is None
-    assert ref.to_here().get() == [1, 2]
-    assert ref.owner_name() == "E"
-    assert ref.canonical() != ref.id
 
 
 def test_every_way_of_waiting_sees_the_canonical_value(chain_system: System, gate: Path) -> None:
@@ -117,8 +114,9 @@ def test_the_three_facts_come_in_any_order(chain_system: System, order: str) -> 
     waiting = refs["h"].future()
     facts = {"h": ("B", refs["g"]), "g": ("C", refs["f"]), "f": ("D", "the value")}
     for name in order:
-        farref.rpc_sync(facts[name][0], put, (name, facts[name][1]))
-        time.sleep(0.01)
+        at, fact = facts[name]
+        farref.rpc_sync(at, put, (name, fact))
+        assert until(chain_system, partial(farref.rpc_sync, at, taken, (name,)))
     assert waiting.result() == "the value"
     assert [refs[name].to_here() for name in "hgf"] == ["the value"] * 3
     assert {ref.canonical() for ref in refs.values()} == {refs["f"].id}
@@ -247,12 +245,15 @@ def test_an_object_lives_while_an_alias_does_and_no_longer(chain_system: System)
     assert alias.rpc_sync().get() == "kept"
     assert root_id in held_at("B")
     del alias
-    assert until(chain_system, lambda: not any(references_everywhere(chain_system).values()))
+    assert until(chain_system, lambda: nothing_is_left(chain_system))
 
 
-def test_the_hop_is_dropped_once_the_object_is_known(chain_system: System) -> None:
-    ref = aliases("BCDE")
-    ref.to_here()
+def test_a_chain_has_the_value_of_its_end_and_then_no_hops(chain_system: System) -> None:
+    ref = aliases("BCDE", make_box, [1, 2])
+    assert ref.canonical() is None
+    assert ref.to_here().get() == [1, 2]
+    assert ref.owner_name() == "E"
+    assert ref.canonical() != ref.id
     assert until(chain_system, lambda: [held_at(name) for name in "BCD"] == [[]] * 3)
     assert held_at("E") == [str(ref.canonical())]
 
@@ -261,7 +262,7 @@ def test_an_alias_that_nobody_asks_is_freed_too(chain_system: System, gate: Path
     refs = [aliases("BCDE", hold, gate) for _ in range(3)]
     del refs
     gate.touch()
-    assert until(chain_system, lambda: not any(references_everywhere(chain_system).values()))
+    assert until(chain_system, lambda: nothing_is_left(chain_system))
 
 
 @pytest.mark.processes
@@ -308,11 +309,11 @@ def test_getting_several_aliases_ships_their_object_once(chain_system: System) -
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_a_cycle_is_an_error_for_every_waiter(chain_system: System, size: int) -> None:
     workers = "BCD"[:size]
-    refs = [farref.remote(at, take, (f"cycle {at}",)) for at in workers]
+    refs = [farref.remote(at, take, (at,)) for at in workers]
     tail = farref.remote("E", identity, (refs[0],))
     futures = [ref.future() for ref in (*refs, tail)]
     for at, target in zip(workers, [*refs[1:], refs[0]], strict=True):
-        farref.rpc_sync(at, put, (f"cycle {at}", target))
+        farref.rpc_sync(at, put, (at, target))
     for future in futures:
         with pytest.raises(AliasCycleError):
             future.result()
@@ -323,15 +324,15 @@ def test_a_cycle_is_an_error_for_every_waiter(chain_system: System, size: int) -
             ref.rpc_sync().anything()
     assert farref.wait(refs, size, timeout=60)[1] == []
     del refs, tail, futures, future, ref, target
-    assert until(chain_system, lambda: not any(references_everywhere(chain_system).values()))
+    assert until(chain_system, lambda: nothing_is_left(chain_system))
 
 
 def test_a_cycle_that_nobody_waits_for_is_freed(chain_system: System) -> None:
-    refs = [farref.remote(at, take, (f"quiet {at}",)) for at in "BC"]
+    refs = [farref.remote(at, take, (at,)) for at in "BC"]
     for at, target in zip("BC", reversed(refs), strict=True):
-        farref.rpc_sync(at, put, (f"quiet {at}", target))
+        farref.rpc_sync(at, put, (at, target))
     del refs, target
-    assert until(chain_system, lambda: not any(references_everywhere(chain_system).values()))
+    assert until(chain_system, lambda: nothing_is_left(chain_system))
 
 
 # ---- deaths
@@ -352,10 +353,12 @@ def test_the_middle_may_die_once_its_ends_know_each_other(mortal: System) -> Non
     ref = aliases("BCD", make_box, "there")
     ref.to_here()
     assert until(mortal, lambda: not held_at("B") and not held_at("C"))
+    buried: list[object] = []
+    for name in "BC":
+        farref.rpc_sync(name, put, ("kept", RRef(name, on_delete=buried.append)))
     for name in "BC":
         kill(name)
-    assert until(mortal, lambda: not {"B", "C"} & {info.name for info in mortal.workers()})
-    time.sleep(2 * GRACE)
+    assert until(mortal, lambda: len(buried) == 2)
     assert ref.rpc_sync().get() == "there"
 
 

@@ -53,14 +53,10 @@ def test_local_value_is_the_owners_alone(system: System) -> None:
     assert farref.rpc_sync("B", is_identical, (ref,))
 
 
-def test_the_owner_is_known_at_once(system: System) -> None:
+def test_the_owner_is_known_at_once_and_confirms_soon(system: System) -> None:
     ref = farref.remote("B", make_box)
     assert ref.owner() == farref.get_worker_info("B")
     assert ref.owner_name() == "B"
-
-
-def test_a_new_reference_is_confirmed_by_its_owner_soon(system: System) -> None:
-    ref = farref.remote("B", make_box)
     assert until(system, ref.confirmed_by_owner)
 
 
@@ -76,16 +72,12 @@ def test_references_of_one_object_are_equal_and_hash_alike(system: System) -> No
     assert ref != ref.id
 
 
-def test_one_reference_twice_in_a_call_is_one_handle(system: System) -> None:
-    ref = farref.remote("B", make_box)
-    assert farref.rpc_sync("C", same_as_before, (ref, ref)) == (True, True, 1)
-
-
-def test_two_handles_of_one_object_in_a_call_are_one_there(system: System) -> None:
+def test_several_handles_of_one_object_in_a_call_are_one_there(system: System) -> None:
     ref = farref.remote("B", make_box)
     copy = farref.rpc_sync("C", _echo, (ref,))
     assert copy is not ref
-    assert farref.rpc_sync("C", same_as_before, (ref, copy)) == (True, True, 1)
+    for each in (ref, copy):
+        assert farref.rpc_sync("C", same_as_before, (ref, each)) == (True, True, 1)
 
 
 def test_a_reference_cannot_be_changed_or_shown_wrong(system: System) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import gc
+import subprocess
+import sys
 import threading
 import weakref
 from functools import partial
@@ -14,7 +16,6 @@ import pytest
 
 import farref
 from farref import FetchTimeoutError, Future, SystemDownError
-from farref.actors.core import current
 
 from ..helpers import hold, until
 
@@ -116,10 +117,10 @@ def test_the_end_of_the_system_ends_its_waits() -> None:
             each.wait()
 
 
-def test_outside_any_system_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(current, "_programs", [])
-    with pytest.raises(SystemDownError, match="start one with"):
-        Future()
+def test_outside_any_system_there_are_none() -> None:
+    program = [sys.executable, "-c", "import farref; farref.Future()"]
+    run = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert "SystemDownError: this code runs in no farref system; start one with" in run.stderr
 
 
 def test_nothing_keeps_one_that_is_forgotten(system: System) -> None:

@@ -38,70 +38,36 @@ class Slow:
 
 
 def relay(gate: Path, timeout: float) -> Future[Any]:
+    """A future that nobody here waits for."""
     return farref.rpc_async("C", hold, (gate,), timeout=timeout)
 
 
-def _fetch(system: System, gate: Path) -> Future[Any]:
-    return farref.remote("B", hold, (gate,)).future(timeout=SHORT)
-
-
-def _creation(system: System, gate: Path) -> Future[Any]:
-    return farref.remote("B", hold, (gate,), timeout=SHORT).future()
-
-
-def _method(system: System, gate: Path) -> Future[Any]:
-    future: Future[Any] = farref.remote("B", Slow).rpc_async(timeout=SHORT).hold(gate)
-    return future
-
-
-def _method_of_a_creation(system: System, gate: Path) -> Future[Any]:
-    future: Future[Any] = farref.remote("B", Slow, (gate,)).rpc_async(timeout=SHORT).hold(gate)
-    return future
-
-
-def _ask(system: System, gate: Path) -> Future[Any]:
+def _ask(system: System, _: Path) -> Future[Any]:
     if "silent" not in {info.name for info in system.workers()}:
         system.create(Silent, "silent")
     return system.ask_async("silent", "question", timeout=SHORT)
 
 
-def _with_keywords(system: System, gate: Path) -> Future[Any]:
-    return farref.rpc_async("B", hold, kwargs={"gate": gate}, timeout=SHORT)
+REQUESTS: dict[str, Callable[[System, Path], Any]] = {
+    "call": lambda _, gate: farref.rpc_async("B", hold, (gate,), timeout=SHORT),
+    "keywords": lambda _, gate: farref.rpc_async("B", hold, kwargs={"gate": gate}, timeout=SHORT),
+    "reference": lambda _, gate: farref.rpc_async("B", hold, (gate, RRef(1)), timeout=SHORT),
+    "to any": lambda _, gate: farref.rpc_async(farref.ANY, hold, (gate,), timeout=SHORT),
+    "fetch": lambda _, gate: farref.remote("B", hold, (gate,)).future(timeout=SHORT),
+    "creation": lambda _, gate: farref.remote("B", hold, (gate,), timeout=SHORT).future(),
+    "method": lambda _, gate: farref.remote("B", Slow).rpc_async(timeout=SHORT).hold(gate),
+    "method of a creation": lambda _, gate: (
+        farref.remote("B", Slow, (gate,)).rpc_async(timeout=SHORT).hold(gate)
+    ),
+    "ask": _ask,
+    "returned": lambda _, gate: farref.rpc_async("B", relay, (gate, SHORT)),
+}
 
 
-def _to_any(system: System, gate: Path) -> Future[Any]:
-    return farref.rpc_async(farref.ANY, hold, (gate,), timeout=SHORT)
-
-
-def _with_a_reference(system: System, gate: Path) -> Future[Any]:
-    return farref.rpc_async("B", hold, (gate, RRef(1)), timeout=SHORT)
-
-
-def _returned(system: System, gate: Path) -> Future[Any]:
-    """B returns the future of a call to C that nobody waits for."""
-    return farref.rpc_async("B", relay, (gate, SHORT))
-
-
-REQUESTS: list[Callable[[System, Path], Future[Any]]] = [
-    lambda _, gate: farref.rpc_async("B", hold, (gate,), timeout=SHORT),
-    _with_keywords,
-    _with_a_reference,
-    _to_any,
-    _fetch,
-    _creation,
-    _method,
-    _method_of_a_creation,
-    _ask,
-    _returned,
-]
-
-
-@pytest.mark.parametrize("request_", REQUESTS)
-def test_it_ends_for_those_who_do_not_wait(
-    system: System, gate: Path, request_: Callable[[System, Path], Future[Any]]
-) -> None:
+@pytest.mark.parametrize("way", REQUESTS)
+def test_it_ends_for_those_who_do_not_wait(system: System, gate: Path, way: str) -> None:
     """The gate is closed until all of them have their outcome."""
-    future = request_(system, gate)
+    future: Future[Any] = REQUESTS[way](system, gate)
     heard: list[BaseException | None] = []
     future.add_done_callback(lambda done: heard.append(done.exception()))
     chained = future.then(lambda done: type(done.exception()))
@@ -110,7 +76,7 @@ def test_it_ends_for_those_who_do_not_wait(
     assert chained.result() is FetchTimeoutError
     assert future.failed
     # The time of a creation runs since `remote`; its future has what is left.
-    took = r"0\.[01]\d*|0\.2" if request_ is _creation else str(SHORT)
+    took = r"0\.[01]\d*|0\.2" if way == "creation" else str(SHORT)
     with pytest.raises(FetchTimeoutError, match=f"did not come within ({took}) s"):
         future.result(timeout=60)
 
@@ -127,7 +93,7 @@ def test_a_late_reply_leaves_nothing(system: System, gate: Path) -> None:
     late = farref.rpc_async("B", hold, (gate, kept), timeout=SHORT)
     with pytest.raises(FetchTimeoutError):
         late.result()
-    assert system.endpoint.calls.in_flight == 0
+    assert farref.counters().in_flight == 0
     gate.touch()
     assert isinstance(kept.to_here(), Box)
     del kept

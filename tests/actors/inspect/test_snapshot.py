@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from farref.testing import Faults, cut, drop, heal, set_faults, severed
 from ...serialization.test_contains import untouchable
 from ...stopping import stop
 from ..conftest import FAILED, GRACE
-from ..helpers import Box, assert_nothing_held, hold, make_box, until
+from ..helpers import assert_nothing_held, hold, make_box, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,6 +46,27 @@ def patient_searches() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(retaining, "SECONDS", PATIENCE)  # actors inherit it by the fork
         yield
+
+
+Noted = list[Callable[[list[str], bool], object]]
+
+
+@pytest.fixture
+def questions(monkeypatch: pytest.MonkeyPatch) -> Noted:
+    """Functions that the test adds. Each is called before a question of this program's.
+
+    It gets the names of those who are asked, and whether the question is about one reference.
+    """
+    noted: Noted = []
+    inspect = Inspector.inspect
+
+    def noting(inspector: Inspector, infos: list[WorkerInfo], *how: Any, **more: Any) -> Any:
+        for each in noted:
+            each([info.id.name for info in infos], len(how) > 1)
+        return inspect(inspector, infos, *how, **more)
+
+    monkeypatch.setattr(Inspector, "inspect", noting)
+    return noted
 
 
 @pytest.fixture
@@ -165,10 +187,6 @@ def test_an_object_that_only_an_alias_keeps(gate: Path, system: System) -> None:
 # ---- references on their way, and stuck ones
 
 
-def pass_on(refs: list[RRef[Any]], to: str) -> None:
-    farref.rpc_sync(to, keep, args=(refs,))
-
-
 def test_an_unconfirmed_fork_and_whom_it_waits_for(forking: System) -> None:
     """C has B's object from the program, and cannot tell B."""
     ref = farref.remote("B", make_box)
@@ -258,10 +276,6 @@ def test_a_message_that_does_not_arrive_is_a_suspected_leak(forking: System) -> 
     assert (kept.text, kept.where) == ("attribute self.kept['sent']", "actor Taker")
 
 
-def put(box: Box, content: Any) -> None:
-    box.put(content)
-
-
 def test_a_cycle_across_processes(forking: System) -> None:
     one, other = farref.remote("B", make_box), farref.remote("C", make_box)
     outside = farref.remote("D", make_box, args=([one],))
@@ -317,22 +331,13 @@ def test_who_dies_while_it_is_asked_keeps_nobody_waiting(forking: System) -> Non
     assert "E" not in found[0]
 
 
-def test_who_stops_after_the_first_question_is_named(
-    forking: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_stops_after_the_first_question_is_named(forking: System, questions: Noted) -> None:
     """Else it would seem that C holds it for no reason."""
     ref = farref.remote("B", make_box)
     pid = farref.rpc_sync("C", os.getpid)
     farref.rpc_sync("C", keep, args=([ref],))
     assert until(forking, ref.confirmed_by_owner)
-    inspect = Inspector.inspect
-
-    def stopping(inspector: Inspector, *how: Any, **more: Any) -> Any:
-        if len(how) == 3:  # the second question: about one reference
-            stop(pid)
-        return inspect(inspector, *how, **more)
-
-    monkeypatch.setattr(Inspector, "inspect", stopping)
+    questions.append(lambda _, about_one: stop(pid) if about_one else None)
     try:
         told = str(forking.why(ref, timeout=3))
     finally:
@@ -343,7 +348,7 @@ def test_who_stops_after_the_first_question_is_named(
 
 
 def test_who_computes_answers_and_who_is_stopped_is_named(
-    gate: Path, forking: System, monkeypatch: pytest.MonkeyPatch
+    gate: Path, forking: System, questions: Noted
 ) -> None:
     ref = farref.remote("B", make_box)
     stopped = farref.remote("C", make_box, args=(ref,))
@@ -353,13 +358,7 @@ def test_who_computes_answers_and_who_is_stopped_is_named(
     assert forking.references(timeout=PATIENCE).silent == {}
     assert until(forking, stopped.confirmed_by_owner)
     asked: list[str] = []
-    inspect = Inspector.inspect
-
-    def seen(inspector: Inspector, infos: list[WorkerInfo], *how: Any, **more: Any) -> Any:
-        asked.extend(info.id.name for info in infos)
-        return inspect(inspector, infos, *how, **more)
-
-    monkeypatch.setattr(Inspector, "inspect", seen)
+    questions.append(lambda names, _: asked.extend(names))
     stop(pid)
     try:
         snapshots: list[Snapshot] = []
@@ -427,47 +426,19 @@ def test_the_search_runs_none_of_the_users_code(searched: System) -> None:
     KEPT.clear()
 
 
-async def held_awaiting(ref: RRef[Any], gate: Path) -> RRef[Any]:
-    await asyncio.to_thread(hold, gate)
-    return ref
-
-
-def test_a_waiting_function_is_told_by_its_own_variable(searched: System, gate: Path) -> None:
-    """Not by the loop that runs it, nor by the actor system, which leads to the loop."""
-    ref = farref.remote("B", make_box)
-    future = farref.rpc_async("B", held_awaiting, (ref, gate))
-    assert until(searched, lambda: ("task", "variable ref") in paths(searched, str(ref.id)))
-    ways = paths(searched, str(ref.id))
-    assert sorted(ways) == [("local", "variable ref"), ("task", "variable ref")]
-    gate.touch()
-    assert future.result() == ref
-
-
-def test_a_library_is_told_of_only_if_nothing_else_holds_a_handle(
-    searched: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_library_is_told_of_only_if_nothing_else_holds_a_handle(searched: System) -> None:
     first = RRef("kept")
     KEPT["first"] = [first]
-    monkeypatch.setattr(colorsys, "first", KEPT["first"], raising=False)
-    (second,) = searched_handles(first)
-    monkeypatch.setattr(colorsys, "second", [second], raising=False)
+    second = [farref.rpc_sync(farref.get_worker_info(), bare, ([first],))]
+    vars(colorsys).update(first=KEPT["first"], second=second)
     name = str(first.id)
     del first, second
     assert sorted(paths(searched, name)) == [
         ("global", "global colorsys.second[0]"),
         ("global", f"global {__name__}.KEPT['first'][0]"),
     ]
-    monkeypatch.undo()
+    del vars(colorsys)["first"], vars(colorsys)["second"]
     KEPT.clear()
-
-
-def searched_handles(ref: RRef[Any]) -> list[RRef[Any]]:
-    """One more handle of the same object."""
-    return [farref.rpc_sync(farref.get_worker_info(), _same, (ref,))]
-
-
-def _same(ref: RRef[Any]) -> RRef[Any]:
-    return ref
 
 
 @pytest.mark.parametrize("module", ["thespian", "thespian.system.simpleSystemBase", "farref.cli"])
@@ -516,7 +487,6 @@ def test_every_kind_of_variable(searched: System) -> None:
 
 def test_a_module_that_runs_is_told_once(searched: System, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its variables are those of its frame too: a program without a function."""
-    monkeypatch.setattr(retaining, "SECONDS", 20.0)  # on a busy machine the heap takes its time
     module = ModuleType("running")
     monkeypatch.setitem(sys.modules, "running", module)
     vars(module)["system"] = searched
@@ -540,28 +510,6 @@ def test_a_closure(searched: System) -> None:
     KEPT.clear()
 
 
-@pytest.mark.parametrize("how", ["function", "method"])
-def test_a_coroutine_that_waits(how: str, gate: Path, searched: System) -> None:
-    ref, waiter = farref.remote("B", make_box), farref.remote("B", Waiter)
-    if how == "method":
-        waiting = waiter.rpc_async().wait_with(gate, [ref])
-    else:
-        waiting = farref.rpc_async("B", wait_with, args=(gate, [ref]))
-    found: list[str] = []
-    name = str(ref.id)
-
-    def waits() -> bool:
-        found[:] = [
-            each.where for each in why(searched, name).walk() if each.text == "variable mine"
-        ]
-        return any("in wait_with, waiting in Task-" in each for each in found)
-
-    assert until(searched, waits), found
-    assert not any("asyncio" in each.where for each in searched.why(name).walk())  # a library's
-    gate.touch()
-    waiting.result()
-
-
 class Waiter:
     async def wait_with(self, gate: Path, refs: list[RRef[Any]]) -> None:
         await wait_with(gate, refs)
@@ -569,9 +517,28 @@ class Waiter:
 
 async def wait_with(gate: Path, refs: list[RRef[Any]]) -> None:
     mine = refs.pop()
-    while not gate.exists():  # noqa: ASYNC110, ASYNC240 - another process opens it
-        await asyncio.sleep(0.01)
+    await asyncio.to_thread(hold, gate)
     del mine
+
+
+@pytest.mark.parametrize("how", ["function", "method"])
+def test_a_coroutine_that_waits_is_told_by_its_own_variable(
+    how: str, searched: System, gate: Path
+) -> None:
+    """Not by the loop that runs it, nor by the actor system, which leads to the loop."""
+    ref = farref.remote("B", make_box)
+    if how == "method":
+        waiting = farref.remote("B", Waiter).rpc_async().wait_with(gate, [ref])
+    else:
+        waiting = farref.rpc_async("B", wait_with, args=(gate, [ref]))
+    name = str(ref.id)
+    assert until(searched, lambda: ("task", "variable mine") in paths(searched, name))
+    ways = paths(searched, name)
+    assert sorted(ways) == [("local", "variable ref"), ("task", "variable mine")]
+    (found,) = (each.where for each in why(searched, name).walk() if each.kind == "task")
+    assert "in wait_with, waiting in Task-" in found
+    gate.touch()
+    waiting.result()
 
 
 def test_garbage_that_waits_for_the_collector(searched: System) -> None:

@@ -1,16 +1,16 @@
-"""How this endpoint holds some objects: the answer to a look, made bit by bit (see `cycles`).
+"""How this endpoint holds some objects: its report on a look, made bit by bit (see `cycles`).
 
-The answer has a *grip* (`Grip`) for each object that nothing here holds but values and other
+The report has a *grip* (`Grip`) for each object that nothing here holds but values and other
 endpoints: it names these holders. An object that anything else holds here has no grip, and lives.
 
-A shell may have to answer for very many objects, and messages cannot wait for all of them. So it
-makes the answer in steps, and lets messages in between them:
+A shell may have to report on very many objects, and messages cannot wait for all of them. So it
+makes the report in steps, and lets messages in between them:
 
-1. it begins the answer (`Surveys.begin`);
-2. it sees which handles are held by values alone (`Survey.see`; the findings may follow later). An
-   exact answer needs one moment for all connected objects. At this moment
-   `Surveys.count` notes how many handles they have;
-3. `Surveys.grip` makes some grips at a time.
+1. it begins the report (`HolderReports.begin`);
+2. it sees which handles are held by values alone (`HolderReport.see`; the findings may follow
+   later). An exact report needs one moment for all connected objects. At this moment
+   `HolderReports.count` notes how many handles they have;
+3. `HolderReports.grip` makes some grips at a time.
 
 So a grip is made after the moment of the finding. That does no harm: the first look at the object
 came before that moment, and the second grip must be equal to the first one. So until then no
@@ -48,8 +48,8 @@ SOME = 2_000
 """The most objects that one step deals with."""
 
 
-class Survey:
-    """The answer to one look, in the making. No other code touches it, so it needs no lock."""
+class HolderReport:
+    """The report on one look, in the making. No other code touches it, so it needs no lock."""
 
     __slots__ = (
         *("ahead", "alive", "edges", "exact", "found", "handles", "made", "met"),
@@ -107,7 +107,7 @@ class Survey:
         return tuple(grip for rref, grip in self.made.items() if rref not in live)
 
 
-class Surveys(msgspec.Struct):
+class HolderReports(msgspec.Struct):
     """Answers the looks of searches for rings: how does this endpoint hold these objects?
 
     It reads the tables, and changes nothing.
@@ -117,47 +117,49 @@ class Surveys(msgspec.Struct):
     entries: Entries
     aliases: Aliases
 
-    def begin(self, rrefs: Iterable[RRefId], *, exact: bool) -> Survey:
-        """Begin the answer to a look at *rrefs*."""
-        return Survey(rrefs, self.aliases.standing(), exact=exact)
+    def begin(self, rrefs: Iterable[RRefId], *, exact: bool) -> HolderReport:
+        """Begin the report on a look at *rrefs*."""
+        return HolderReport(rrefs, self.aliases.standing(), exact=exact)
 
     def entries_of(self, rrefs: Iterable[RRefId]) -> dict[RRefId, Owner | User]:
         """The entries of those of *rrefs* that this endpoint knows."""
         found = ((rref, self.entries.find(rref)) for rref in rrefs)
         return {rref: entry for rref, entry in found if entry is not None}
 
-    def count(self, survey: Survey, entries: Mapping[RRefId, Owner | User]) -> None:
+    def count(self, report: HolderReport, entries: Mapping[RRefId, Owner | User]) -> None:
         """Now the shell sees which values hold these objects: note how many handles they have.
 
         All connected objects must be counted at one moment.
         """
         handles = map(_handles_of, entries.values())
-        survey.handles.update(zip(entries, handles, strict=True))
-        for rref in survey.standing.keys() & entries.keys() if survey.standing else ():
-            survey.standing[rref] = [each for each in survey.standing[rref] if self._stands(each)]
+        report.handles.update(zip(entries, handles, strict=True))
+        for rref in report.standing.keys() & entries.keys() if report.standing else ():
+            report.standing[rref] = [each for each in report.standing[rref] if self._stands(each)]
 
     def _stands(self, rref: RRefId) -> bool:
         alias = self.state.aliases.get(rref)
         return alias is not None and not alias.gone
 
-    def grip(self, survey: Survey, rrefs: Collection[RRefId]) -> list[tuple[RRefId, Grip | None]]:
+    def grip(
+        self, report: HolderReport, rrefs: Collection[RRefId]
+    ) -> list[tuple[RRefId, Grip | None]]:
         """How this endpoint holds each of *rrefs* now; None: something else holds it, too."""
-        if not survey.exact:  # any moment will do
-            self.count(survey, self.entries_of(rrefs))
-        return [(rref, self._grip(survey, rref)) for rref in rrefs]
+        if not report.exact:  # any moment will do
+            self.count(report, self.entries_of(rrefs))
+        return [(rref, self._grip(report, rref)) for rref in rrefs]
 
-    def _grip(self, survey: Survey, rref: RRefId) -> Grip | None:
+    def _grip(self, report: HolderReport, rref: RRefId) -> Grip | None:
         entry = self.entries.find(rref)
         if entry is None:  # a table lists a fork that is over, or the object is gone
             return Grip(rref=rref, stamp=0)
-        values, inside = survey.found.get(rref, ((), 0))
-        aliases = survey.standing.get(rref, ())
-        if not entry.at_rest or survey.handles.get(rref) != inside + len(aliases):
+        values, inside = report.found.get(rref, ((), 0))
+        aliases = report.standing.get(rref, ())
+        if not entry.at_rest or report.handles.get(rref) != inside + len(aliases):
             return None
         return entry.grip(sorted({*values, *aliases}) if aliases else values)
 
-    def finish(self, survey: Survey) -> tuple[Grip, ...]:
-        """Make all grips that are still missing, in one step, and return the answer."""
-        while some := survey.due():
-            survey.add(self.grip(survey, some))
-        return survey.grips()
+    def finish(self, report: HolderReport) -> tuple[Grip, ...]:
+        """Make all grips that are still missing, in one step, and return them."""
+        while some := report.due():
+            report.add(self.grip(report, some))
+        return report.grips()

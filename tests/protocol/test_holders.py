@@ -18,45 +18,45 @@ def test_what_a_holder_leads_to_lives_if_the_holder_has_gone_meanwhile() -> None
     """The finding names the holder, and there is nothing to tell of how that is held."""
     context = Context(WorkerId("A", 1))
     held, holder = context.own(), context.own()
-    survey = context.surveys.begin([held], exact=True)
-    context.surveys.count(survey, context.surveys.entries_of([held, holder]))
-    survey.see({held: {holder: 1}})
+    report = context.holder_reports.begin([held], exact=True)
+    context.holder_reports.count(report, context.holder_reports.entries_of([held, holder]))
+    report.see({held: {holder: 1}})
     context.drop(holder)
-    assert context.surveys.finish(survey) == ()
+    assert context.holder_reports.finish(report) == ()
 
 
 def test_an_answer_is_silent_about_what_the_living_lead_to() -> None:
     """The search would find out that it lives: so this makes answers shorter, and no more."""
     context = Context(WorkerId("A", 1))
     living, led, further = (context.own() for _ in range(3))
-    survey = context.surveys.begin([further], exact=True)
-    context.surveys.count(survey, context.surveys.entries_of([living, led, further]))
-    survey.see({further: {led: 1}, led: {living: 1}})  # a variable has *living*
-    assert context.surveys.finish(survey) == ()
+    report = context.holder_reports.begin([further], exact=True)
+    context.holder_reports.count(report, context.holder_reports.entries_of([living, led, further]))
+    report.see({further: {led: 1}, led: {living: 1}})  # a variable has *living*
+    assert context.holder_reports.finish(report) == ()
 
 
 def test_handles_are_those_of_the_moment_of_the_finding() -> None:
     context = Context(WorkerId("A", 1))
     rref = context.own()
     context.hold(rref)  # one in its value, and one in a variable
-    survey = context.surveys.begin([rref], exact=True)
-    context.surveys.count(survey, context.surveys.entries_of([rref]))
-    survey.see({rref: {rref: 1}})
+    report = context.holder_reports.begin([rref], exact=True)
+    context.holder_reports.count(report, context.holder_reports.entries_of([rref]))
+    report.see({rref: {rref: 1}})
     context.drop(rref)
-    assert context.surveys.finish(survey) == ()
-    survey = context.surveys.begin([rref], exact=True)
-    context.surveys.count(survey, context.surveys.entries_of([rref]))
-    survey.see({rref: {rref: 1}})
-    (grip,) = context.surveys.finish(survey)
+    assert context.holder_reports.finish(report) == ()
+    report = context.holder_reports.begin([rref], exact=True)
+    context.holder_reports.count(report, context.holder_reports.entries_of([rref]))
+    report.see({rref: {rref: 1}})
+    (grip,) = context.holder_reports.finish(report)
     assert grip.by == (rref,)
 
 
 def test_an_object_that_was_not_counted_lives() -> None:
     context = Context(WorkerId("A", 1))
     rref = context.own()
-    survey = context.surveys.begin([rref], exact=True)
-    survey.see({rref: {rref: 1}})
-    assert context.surveys.finish(survey) == ()
+    report = context.holder_reports.begin([rref], exact=True)
+    report.see({rref: {rref: 1}})
+    assert context.holder_reports.finish(report) == ()
 
 
 def test_the_cuts_of_one_search_are_made_some_at_a_time() -> None:
@@ -74,10 +74,10 @@ def test_the_cuts_of_one_search_are_made_some_at_a_time() -> None:
         for effect in ahead:
             match effect:
                 case Scan(asker=asker, look=look):
-                    survey = context.surveys.begin(effect.rrefs, exact=effect.exact)
-                    context.surveys.count(survey, context.surveys.entries_of(rrefs))
-                    survey.see(found)
-                    follow += context.scanned(asker, look, context.surveys.finish(survey))
+                    report = context.holder_reports.begin(effect.rrefs, exact=effect.exact)
+                    context.holder_reports.count(report, context.holder_reports.entries_of(rrefs))
+                    report.see(found)
+                    follow += context.scanned(asker, look, context.holder_reports.finish(report))
                 case Weigh(start=start):
                     follow += context.weigh_cycle(start)
                 case Collect(rref=rref):
