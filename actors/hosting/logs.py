@@ -73,6 +73,7 @@ class Records:
     """
 
     def __init__(self) -> None:
+        self._level = _level()
         self._from, self._to = multiprocessing.Pipe(duplex=False)
         self._thread = threading.Thread(target=self._read, name="farref log", daemon=True)
         self._fallback = _fallback(sys.stderr)
@@ -84,7 +85,7 @@ class Records:
             "version": 1,
             "disable_existing_loggers": False,
             "handlers": {"program": handler},
-            "root": {"handlers": ["program"], "level": _level()},
+            "root": {"handlers": ["program"], "level": self._level},
         }
 
     def begin(self) -> None:
@@ -116,7 +117,7 @@ class Records:
 
     def _show(self, record: logging.LogRecord) -> None:
         log = logging.getLogger(record.name)
-        if LOG_LEVEL in os.environ or not is_shown(log):
+        if not os.environ.keys().isdisjoint({LOG_LEVEL, LOG_FORMAT}) or not is_shown(log):
             self._fallback.handle(record)
         elif NotThespian().filter(record):
             log.handle(record)

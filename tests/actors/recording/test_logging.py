@@ -60,7 +60,7 @@ def said(tmp_path: Path, base: str, number: int, **env: str) -> list[str]:
     program.write_text(SAYING)
 
     def lines() -> list[str]:
-        return re.findall(r"^\w+ [\w.]+: (\w+ of [\w.]+)$", errors.read_text(), re.MULTILINE)
+        return re.findall(r"^\w+ B [\w.]+: (\w+ of [\w.]+)$", errors.read_text(), re.MULTILINE)
 
     with (
         errors.open("w") as file,
@@ -159,12 +159,12 @@ def test_a_killed_logger_has_a_successor(tmp_path: Path) -> None:
             timeout=100,
         )
     assert done.stdout == "True\n"
-    said = re.findall(r"^WARNING app: (last, of \w)$", errors.read_text(), re.MULTILINE)
+    said = re.findall(r"^WARNING \w app: (last, of \w)$", errors.read_text(), re.MULTILINE)
     assert sorted(said) == [f"last, of {name}" for name in "BCD"]
 
 
 def test_every_logger_is_below_farref() -> None:
-    named = re.compile(r"(?:getLogger|[ (]logger)\((.*?)\)")
+    named = re.compile(r"^_?log = (?:logging\.getLogger|logger)\((.*?)\)", re.MULTILINE)
     found = [
         (path.relative_to(ROOT), name)
         for folder in ("actors", "protocol", "serialization", "src/farref/elastic")
@@ -390,7 +390,8 @@ def test_a_silent_endpoint_is_given_up_and_ends(tmp_path: Path) -> None:
     _, events = played(tmp_path, SILENCE)
     given_up, ended = of(events, endpoint="stopped")
     assert given_up["farref_event"] == "endpoint.given_up"
-    assert given_up["message"] == "stopped is given up for dead: it was silent for 3 s"
+    why = "it was silent for 3 s, as its process is stopped (Ctrl-Z, SIGSTOP, or a debugger)"
+    assert given_up["message"] == f"stopped is given up for dead: {why}"
     assert (given_up["level"], given_up["logger"]) == ("WARNING", "farref.actors.cluster.registrar")
     assert (ended["farref_event"], ended["level"]) == ("endpoint.ended", "ERROR")
     assert ended["logger"] == "farref.actors.cluster.deaths"  # it decides about its own death
