@@ -391,7 +391,7 @@ class Calls(Internal):
         for each in made:
             each.question = number
         made[-1].asked = asked
-        with core.lock:
+        with undisturbed, core.lock:  # or an interrupt would leave a question without its deadline
             self._asks[number] = to.id, deque(made)
             self.bound(made[-1], number)
         try:

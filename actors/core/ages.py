@@ -25,10 +25,10 @@ class Ages:
         self._notes: list[tuple[tuple[int, int], float]] = []
         self._step = STEP
         self.due = 0.0
-        """The time of the next note: all that is named before belongs to the last one."""
+        """The time of the next note. Until then, all that is named belongs to the last one."""
 
     def mark(self, state: Tables, now: float) -> None:
-        """What *state* numbers from now on was named at the time *now*, or up to a step later."""
+        """Note that what *state* numbers from now on is named at *now*, or up to a step later."""
         if now < self.due:
             return
         named = state.forks, state.calls
@@ -44,11 +44,11 @@ class Ages:
                     self._notes.append(each)
 
     def of_fork(self, number: int, now: float) -> float:
-        """Seconds since the fork *number* was named, or a `STEP` more."""
+        """Return the seconds since the fork *number* was named, or up to a `STEP` more."""
         return self._age(number, 0, now)
 
     def of_call(self, number: int, now: float) -> float:
-        """Seconds since the call *number* was named, or a `STEP` more."""
+        """Return the seconds since the call *number* was named, or up to a `STEP` more."""
         return self._age(number, 1, now)
 
     def _age(self, number: int, which: int, now: float) -> float:

@@ -31,9 +31,9 @@ class Callbacks:
     def __init__(self, pool: Pool, name: str) -> None:
         self._pool = pool
         self._last = Pool(LAST, f"farref callbacks {name}")
-        """Runs those that the pool has not begun when it closes."""
+        """Runs the callbacks that the pool has not begun when it closes."""
         self._threads: dict[object, int] = {}
-        """For each of them the thread that runs it; 0 before it begins."""
+        """The thread that runs each callback; 0 before it begins."""
 
     def __len__(self) -> int:
         return len(self._threads)
@@ -64,12 +64,12 @@ class Callbacks:
             del self._threads[mark]
 
     def done(self) -> bool:
-        """Whether all have ended, but for one that calls this."""
+        """Return whether all have ended, apart from one that calls this."""
         me = threading.get_ident()
         return all(thread == me for thread in self._threads.copy().values())
 
     def end(self, forgotten: list[Job]) -> None:
-        """The endpoint closes, and its pool took back *forgotten*."""
+        """Run the callbacks among *forgotten*, the jobs that the pool took back when it closed."""
         for job, args in forgotten:
             if job == self._run:
                 self._call_last(*args)

@@ -352,7 +352,7 @@ class Core(Internal):
             self.sites.note(rref, origin.site, self.context.owners, self.context.users)
 
     def refuse(self, what: str, error: Exception, sender: WorkerId | str = "") -> None:
-        """A message or packet is malformed: count it, and log *error*. *what* describes it."""
+        """Count a malformed message or packet, and log *error*. *what* describes it."""
         self.refused += 1
         events.refused(log, self.me, what, error, system=self.settings.system, sender=sender)
 
@@ -360,7 +360,7 @@ class Core(Internal):
         log.error("%s failed on %s:\n%s", self.me, on, details_of(error))
 
     def release(self, descriptors: tuple[Descriptor, ...]) -> None:
-        """A message was handled: its own hold on its references ends."""
+        """End the hold of a message on its references, as it was handled."""
         if descriptors and not self.closed:
             self.step(lambda: self.context.release(descriptors))
 
@@ -377,17 +377,17 @@ class Core(Internal):
 
     @under_lock
     def learn(self, *infos: WorkerInfo) -> None:
-        """Another endpoint introduced *infos*, of which the dead ones must not be learned."""
+        """Learn the addresses in *infos*, which another endpoint gave, but not of the dead."""
         for info in infos:
             if info.id not in self.peers.resolved and info.id not in self.context.dead:
                 self.peers.learn(info.id, info.address)
 
     def address_of(self, worker: WorkerId) -> ActorAddress | None:
-        """The address of *worker*, maybe this endpoint itself; None if nobody introduced it."""
+        """Return the address of *worker*, maybe this endpoint; None if nobody introduced it."""
         return self.address if worker == self.me else self.peers.addresses.get(worker)
 
     def owner(self, rref: RRefId) -> WorkerInfo:
-        """The owner of *rref*."""
+        """Return the owner of *rref*."""
         with self.lock:
             owner = self.context.owner_of(rref)
             address = self.address_of(owner)
@@ -396,22 +396,22 @@ class Core(Internal):
         return WorkerInfo(owner, address)
 
     def owner_id(self, rref: RRefId) -> WorkerId:
-        """The id of the owner of *rref*."""
+        """Return the id of the owner of *rref*."""
         with self.lock:
             return self.context.owner_of(rref)
 
     def is_owner(self, rref: RRefId) -> bool:
-        """Whether the object lives here."""
+        """Return whether the object lives here."""
         with self.lock:
             return self.context.whereabouts(rref) in self.context.owners
 
     def canonical(self, rref: RRefId) -> RRefId | None:
-        """The object behind *rref*, maybe itself; None while that is not known here."""
+        """Return the object behind *rref*, maybe itself; None while that is not known here."""
         with self.lock:
             return self.context.names.canonical(rref)
 
     def trail(self, rref: RRefId) -> str:
-        """The ids from an alias to the object with its value, as text; empty for no alias."""
+        """Return the ids from an alias to the object with the value as text; empty for no alias."""
         with self.lock:
             path = self.context.names.path(rref)
         return " -> ".join(map(str, (rref, *path))) if path else ""

@@ -77,7 +77,7 @@ class running_in:  # noqa: N801 - a context manager, short: each call enters one
 
 
 def leave(core: Core, token: Token[Frame | None]) -> None:
-    """The code in a frame of *core* is over. A process that was forked in it ends here."""
+    """Leave a frame of *core*. A process that was forked within the frame ends here."""
     if forks.pid == core.pid:
         _frame.reset(token)
     else:
@@ -152,7 +152,7 @@ def chain_in(core: Core) -> tuple[Busy, ...]:
 
 
 def run_in(core: Core, by: int) -> CurrentRun | None:
-    """The request of the running code, if the thread or task *by* ends with it."""
+    """Return the request of the running code, if the thread or task *by* was made for it."""
     here = found()
     if here is None or here.run is None or here.core is not core:
         return None

@@ -92,7 +92,7 @@ class Delivery(Internal):
         self.gate = self._made_gate(faults) if faults is not None else None
         """Applies the faults of a test to the packets that leave."""
         self._lines: dict[WorkerId, Connection] = {}
-        """Open connections to peers; they may have closed meanwhile."""
+        """Connections to peers, which may have been closed in the meantime."""
         self.links = Links()
         self.links.on_release = core.left
         self.intakes = {flow: Intake(self._less_waits) for flow in FLOWS}
@@ -256,7 +256,7 @@ class Delivery(Internal):
 
     @under_lock
     def forget(self, worker: WorkerId) -> list[Message]:
-        """*worker* is dead: nothing is sent again, and nobody waits for it.
+        """Forget *worker*, which is dead: nothing is sent again, and nobody waits for it.
 
         Returns the messages that it may not have.
         """
@@ -281,7 +281,7 @@ class Delivery(Internal):
             )
 
     def _held_back(self, worker: WorkerId, packet: Packet) -> bool:
-        """A retransmission is useless, and costs memory, while the last copy is still unwritten."""
+        """Whether *packet* is a retransmission that can wait: its last copy is still unwritten."""
         address = self._core.peers.addresses.get(worker)
         return bool(packet.messages) and address is not None and self._port.holds_back(address)
 
@@ -377,7 +377,7 @@ class Delivery(Internal):
         return full
 
     def _less_waits(self) -> None:
-        """A payload was let go of. Called by finalizers."""
+        """Give senders room, as a payload was let go of. Takes no lock, as finalizers call it."""
         if self.links.owing and self._core.pid == forks.pid:
             self._core.wake()
 

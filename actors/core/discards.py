@@ -89,26 +89,26 @@ class Discards:
     # ---- letting go; in any thread, lock-free
 
     def gone(self, hold: Hold) -> None:
-        """The object of *hold*, if it has one, is collected. May be called again."""
+        """Note that the object of *hold* is collected. May be called again. Takes no lock."""
         if not self.closed and self.pid == forks.pid:
             self.ended.append(hold)
             if self.releaser != get_ident():
                 self._wake()
 
     def release_elsewhere(self) -> None:
-        """Counts that end in a thread are released by the mailbox thread again."""
+        """Let the mailbox thread release all counts again, whichever thread they end in."""
         self.releaser = 0
         if self.ended:
             self._wake()
 
     def release(self, hold: Hold | None) -> None:
-        """The message of *hold* was opened. Makes a step."""
+        """Release the count of a message that was opened. Makes a step."""
         if hold is not None:
             self.ended.append(hold)
             self._step(list)
 
     def message(self, descriptors: tuple[Descriptor, ...]) -> None:
-        """A message that nobody kept was given up."""
+        """Release the references of a message that was given up, and that nobody kept."""
         if not self.closed:
             self.ended.append(descriptors)
             self._wake()
@@ -121,7 +121,7 @@ class Discards:
         return len(self.holds)
 
     def sweep(self, context: Context, carry_out: CarryOut, later: Later) -> None:
-        """Release counts that have ended: at most `MOST` now, and the others soon."""
+        """Release at most `MOST` of the counts that have ended, and the others soon."""
         effects = self.released(context, MOST)
         if effects:
             carry_out(effects, later)
@@ -153,7 +153,7 @@ class Discards:
         return effects
 
     def close(self) -> None:
-        """The endpoint has ended: nothing is counted any more."""
+        """Count nothing any more, as the endpoint has ended."""
         self.closed = True
         self.holds.clear()
         self.ended.clear()

@@ -40,7 +40,7 @@ class Exports:
         """A definition that comes by two flows or senders is one object: its function is one."""
 
     def export_functions(self, to: WorkerId, flow: Flow, message: Any) -> tuple[Message, int]:
-        """*message*, which leaves now, with an index for each function, and those that *to* lacks.
+        """Return *message*, which leaves now, with indexes of functions, and those that *to* lacks.
 
         Also returns the size of the functions that *to* lacks. The message must reach delivery
         before any other message of *flow*.
@@ -56,7 +56,7 @@ class Exports:
         return _with(message, tuple(rows)), size
 
     def import_functions(self, sender: WorkerId, flow: Flow, message: Any) -> Message:
-        """*message*, which has been handed over, with its definitions. Raises `ProtocolError`."""
+        """Return *message*, which was handed over, with its definitions. Raises `ProtocolError`."""
         cache = self._imported.get((sender, flow))
         if cache is None:
             cache = self._imported[sender, flow] = ExportCache()
@@ -76,7 +76,7 @@ class Exports:
         return _with(message, tuple(found))
 
     def forget(self, peer: WorkerId) -> None:
-        """*peer* is dead."""
+        """Forget the caches for *peer*, which is dead."""
         for pair in [pair for pair in self._sent if pair[0] == peer]:
             del self._sent[pair]
         for pair in [pair for pair in self._imported if pair[0] == peer]:

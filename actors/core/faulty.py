@@ -65,7 +65,7 @@ class Gate:
             self._cut.update(names)
 
     def heal(self, *names: str) -> None:
-        """Undo `cut` for these names."""
+        """Deliver packets to the endpoints of these names again."""
         with self._lock:
             self._cut.difference_update(names)
 
@@ -90,7 +90,7 @@ class Gate:
     # ---- the fate of a packet; under the lock
 
     def _fate(self, to: WorkerId, packet: Packet) -> tuple[int, list[_Late]]:
-        """The number of copies that leave at once, and the copies that leave later."""
+        """Return the number of copies that leave at once, and the copies that leave later."""
         kinds = kinds_of(packet)
         self._counts.sent += 1
         if to.name in self._cut:

@@ -37,7 +37,7 @@ class Intake:
         self._gone: deque[tuple[WorkerId, int]] = deque()
 
     def add(self, sender: WorkerId, payload: Payload) -> None:
-        """*payload* came from *sender*."""
+        """Count *payload*, which came from *sender*."""
         self._subtract()
         noted, size = weakref.ref(payload, self._let_go), payload.size
         self._noted[id(noted)] = noted, sender, size
@@ -64,7 +64,7 @@ class Intake:
                 del self._shares[sender]
 
     def _let_go(self, noted: weakref.ref[Payload]) -> None:
-        """Called by finalizers: takes no lock."""
+        """Note that a payload has been let go of. Takes no lock, as finalizers call it."""
         _, sender, size = self._noted.pop(id(noted))
         self._gone.append((sender, size))
         self._on_less()

@@ -169,7 +169,7 @@ class Links:
         return packets, news
 
     def keep_time(self, worker: WorkerId, channel: Channel) -> None:
-        """The deadline of *channel*, to *worker*, may be earlier now."""
+        """Note that the deadline of *channel*, to *worker*, may be earlier now."""
         deadline = channel.deadline
         time, place = self.timed.get(worker, LATER)
         if deadline is None or deadline >= time:
@@ -239,7 +239,7 @@ class Links:
         return again, twice + sum(channel.duplicates for channel in channels)
 
     def forget(self, worker: WorkerId) -> list[Message]:
-        """*worker* is dead: nothing is sent again. Returns the messages that it may not have."""
+        """Forget *worker*, which is dead. Returns the messages that it may not have received."""
         channel = self.channels.pop(worker, None)
         left: list[Message] = []
         if channel is not None:
@@ -253,7 +253,7 @@ class Links:
         return left
 
     def channel(self, worker: WorkerId) -> Channel:
-        """The channel to *worker*; a new one if there is none."""
+        """Return the channel to *worker*, and open it if there is none."""
         channel = self.channels.get(worker)
         if channel is None:
             channel = self.channels[worker] = Channel()

@@ -31,8 +31,8 @@ class Peers:
         self.addresses: dict[WorkerId, ActorAddress] = {}
         """The address of each, as far as it is known. To read."""
         self.resolved: set[WorkerId] = set()
-        """Those with an address that is more than a number among its creator's children, so that
-        others reach them by it, too. To read."""
+        """Those whose address can be given to others. (The first address that a creator gets is
+        only a number among its children.) To read."""
         self.numbered: dict[int, WorkerId] = {}
         """Those with an address, by their incarnations. To read."""
         self.near: dict[WorkerId, bool] = {}
@@ -45,7 +45,7 @@ class Peers:
         self._writing = threading.Lock()
 
     def learn(self, worker: WorkerId, address: ActorAddress) -> None:
-        """*address* is the address of *worker*."""
+        """Note the *address* of *worker*."""
         if worker in self.resolved:  # nearly always: the lock is not worth it
             return
         if not _is_local(address):
@@ -62,12 +62,12 @@ class Peers:
                 self._ids[address.addressDetails] = worker
 
     def learn_near(self, worker: WorkerId, *, near: bool) -> None:
-        """Whether *worker* sees this process, and so can open its shared memory."""
+        """Note whether *worker* sees this process, and so can open its shared memory."""
         with self._writing:
             self.near[worker] = near
 
     def worker_at(self, address: ActorAddress) -> WorkerId | None:
-        """The endpoint at *address*; None if unknown."""
+        """Return the endpoint at *address*, or None if it is unknown."""
         if not _is_local(address):
             found = self._ids.get(address.addressDetails)
             if found is not None:
@@ -75,7 +75,7 @@ class Peers:
         return next((worker for local, worker in self._local if local == address), None)
 
     def forget(self, worker: WorkerId) -> None:
-        """*worker* is dead; its address and its name may pass to another endpoint."""
+        """Forget *worker*, which is dead: its address and its name may pass to another endpoint."""
         with self._writing:
             address = self.addresses.pop(worker, None)
             if self.numbered.get(worker.incarnation) == worker:

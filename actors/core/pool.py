@@ -89,7 +89,7 @@ class Pool:
                 self._start_some()
 
     def enter(self) -> bool:
-        """Take a place for `run_here`, if no other job waits for one; whether it was taken."""
+        """Take a place for `run_here`, unless jobs wait for one. Returns whether it was taken."""
         with self._lock:
             if self._closed or self.jobs or self._places <= 0:
                 return False
@@ -200,6 +200,6 @@ class Pool:
             log.error("a job of %s failed:\n%s", self._name, details_of(error))
 
     def _ended(self) -> None:
-        """A job has ended after the pool was closed. Under the lock."""
+        """Note the end of a job after the pool was closed. Under the lock."""
         self._ending.discard(threading.get_ident())
         self._ready.notify_all()

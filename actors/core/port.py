@@ -56,7 +56,7 @@ class Port(Protocol):
         """Have the mailbox thread call `Endpoint.drain` soon. Takes no lock: finalizers call it."""
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
-        """Block until *future* is done, at most *timeout* seconds; whether it is."""
+        """Block until *future* is done, for at most *timeout* seconds. Returns whether it is."""
 
     def call_in(self) -> bool:
         """Run the actors once, on a base where they run only while the program calls in.
@@ -65,7 +65,7 @@ class Port(Protocol):
         """
 
     def given_up(self) -> None:
-        """This endpoint counts as dead, and has been closed. In the mailbox thread."""
+        """React to being counted as dead: the endpoint has been closed. In the mailbox thread."""
 
     def holds_back(self, address: ActorAddress) -> bool:
         """Whether the last message posted to *address* is still unwritten by the transport."""

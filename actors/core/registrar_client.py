@@ -111,7 +111,7 @@ class RegistrarClient:
         return found
 
     def at(self, address: ActorAddress) -> WorkerInfo | None:
-        """The endpoint at *address*; None for a plain Thespian actor."""
+        """Return the endpoint at *address*, or None if that is a plain Thespian actor."""
         known = self._core.peers.worker_at(address)
         if known is not None:
             return WorkerInfo(known, self._core.peers.addresses.get(known) or address)
@@ -183,16 +183,16 @@ class RegistrarClient:
         return me
 
     def exited(self, address: ActorAddress, cause: str) -> None:
-        """A child of this actor exited; *cause* is the reason, if known."""
+        """Tell the registrar that a child of this actor exited; *cause* is the reason, if known."""
         child = self._core.peers.worker_at(address)
         self._port.post(self.registrar, Exited(address, child, cause))
 
     def leave(self, worker: WorkerId | None = None) -> None:
-        """This endpoint has ended; or *worker*, which it was to create, will never exist."""
+        """Tell that this endpoint has ended, or that *worker*, its child, will never exist."""
         self._port.post(self.registrar, EndpointLeave(worker or self._core.me))
 
     def leave_at_last(self, patience: float) -> None:
-        """This program has left, and its process may end.
+        """Tell that this program has left, before its process ends.
 
         Wait *patience* seconds until the registrar has taken that. Or it might see first that the
         process has ended, and report a death.
@@ -200,7 +200,7 @@ class RegistrarClient:
         self._port.post_last(self.registrar, EndpointLeave(self._core.me), patience)
 
     def settled(self, dead: tuple[WorkerId, ...]) -> None:
-        """This endpoint has settled these deaths."""
+        """Tell that this endpoint has settled these deaths."""
         self._port.post(self.registrar, Settled(self._core.me, dead))
 
     def beat(self) -> None:
@@ -225,7 +225,7 @@ class RegistrarClient:
         return self._known(found.workers[0])
 
     def _known(self, info: WorkerInfo) -> WorkerInfo:
-        """*info*, which is remembered while its endpoint lives."""
+        """Remember *info* while its endpoint lives, and return it."""
         with self._core.lock:
             if info.id not in self._core.context.dead:
                 self._core.peers.named[info.name] = info
@@ -281,13 +281,13 @@ class RegistrarClient:
                 asked[0].set_result(message)
 
     def _died(self, workers: Collection[WorkerId]) -> None:
-        """*workers* are dead: fail the questions to them."""
+        """Fail the questions to *workers*, which are dead."""
         for question, of in list(self._asked.values()):
             if of in workers:
                 _fail(question, WorkerDiedError(f"{of} died before it answered"))
 
     def end(self, reason: str) -> None:
-        """The endpoint closes: fail all questions. In any thread."""
+        """Fail all questions, as the endpoint closes. In any thread."""
         for answer, _ in list(self._asked.values()):
             _fail(answer, SystemDownError(reason))
 

@@ -72,7 +72,7 @@ class Sites:
         self._most = _SPARE
 
     def note(self, rref: RRefId, site: str, *living: Container[RRefId]) -> None:
-        """*rref* was created at *site*. References in one of *living* still exist."""
+        """Note that *rref* was created at *site*. References in one of *living* still exist."""
         self._sites[rref] = site
         if len(self._sites) > self._most:
             kept = ((each, any(each in table for table in living)) for each in self._sites)

@@ -31,7 +31,7 @@ class Loop(Internal):
     """Runs the handlers of one actor, and the `async def` functions that others call."""
 
     def __init__(self, *, cancels: bool = False) -> None:
-        """With *cancels*, work that still awaits at the end is cancelled, and gets a moment."""
+        """With *cancels*, work that awaits at the end is cancelled, and has time to clean up."""
         self._cancels = cancels
         self._begun = False
         self._thread: threading.Thread | None = None
@@ -40,7 +40,7 @@ class Loop(Internal):
         self._lock = threading.Lock()
         """Guards the beginning of the loop, and its end."""
         self._open = False
-        """The actor is an endpoint, and has not ended."""
+        """Whether the actor is an endpoint that has not ended."""
         self._core: Core | None = None
         self._context = contextvars.Context()
         """The context of new work. The context of the thread that queues it will not do: that
@@ -48,14 +48,14 @@ class Loop(Internal):
         self._inbox: deque[Callable[[], Any]] = deque()
         self._starting = False
         self._held = False
-        """No queued work starts, until `release`. Coroutines that are spawned run."""
+        """Whether queued work has to wait for `release`. Coroutines that are spawned do not."""
         self._tasks: set[asyncio.Task[Any]] = set()
         """Tasks that await; the loop itself holds tasks only weakly."""
 
     # ---- any thread
 
     def start(self, core: Core) -> None:
-        """Run work from now on, for the endpoint of *core*. The thread begins with the first."""
+        """Run work from now on, for the endpoint of *core*. The first work starts the thread."""
         self._core = core
         self._context = contextvars.copy_context()
         core.loop_thread = 0
@@ -67,7 +67,7 @@ class Loop(Internal):
         return self._begun
 
     def _running(self) -> asyncio.AbstractEventLoop | None:
-        """The loop, which begins if it has not; None before `start`, and after `stop`."""
+        """Returns the loop, and starts it if need be. None before `start` and after `stop`."""
         if self._loop is None and self._open:
             self._begin_thread()
         return self._loop
@@ -84,7 +84,7 @@ class Loop(Internal):
             core.threads.start(self._run, f"farref loop {core.me}", loop, core)
 
     def queue(self, work: Callable[[], Any]) -> None:
-        """Run *work* after everything queued before; it may return a coroutine."""
+        """Run *work* after everything that was queued before it. It may return a coroutine."""
         self._inbox.append(work)
         loop = self._running()  # another thread may stop it at any time
         if loop is not None:
@@ -110,7 +110,7 @@ class Loop(Internal):
             loop.call_soon_threadsafe(self._begin_at_last, context=self._context.copy())
 
     def spawn(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run the coroutine that *work* makes, beside all other work. After the end do nothing."""
+        """Run the coroutine that *work* makes, beside other work. Does nothing after the end."""
         loop = self._running()
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended

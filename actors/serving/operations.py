@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _items(value: Any) -> list[Any]:
-    """The items of an iteration over *value*, all at once."""
+    """Return all items of an iteration over *value* at once."""
     iterator = iter(value)
     if iterator is value:
         raise TypeError(
@@ -35,7 +35,7 @@ def _reflected(function: Callable[[Any, Any], Any], value: Any, other: Any) -> A
 
 
 def _in_place(name: str, value: Any, other: Any) -> None:
-    """Change *value*; the answer is not the whole of it."""
+    """Change *value* in place. The answer is None, so *value* itself does not travel."""
     if getattr(operator, name)(value, other) is not value:
         raise TypeError(
             f"{type(value).__name__} has no {name}(): it cannot be changed in place; set an "
@@ -58,7 +58,7 @@ async def _next_async(value: Any) -> Any:
 
 
 def _lack(value: Any, name: str) -> str:
-    """Why *value* has no operation *name*; empty if it has."""
+    """Return the reason why *value* has no operation *name*, or an empty text if it has one."""
     try:
         bound(name, value)
     except AttributeError as error:
@@ -67,15 +67,15 @@ def _lack(value: Any, name: str) -> str:
 
 
 def _nothing() -> None:
-    """Do nothing: a wait asks only whether the value exists."""
+    """Do nothing, as a wait only needs to know that the value exists."""
 
 
 TYPE = "__type__"
-"""The operation that gives the type of the object."""
+"""The operation that returns the type of the object."""
 LACK = "__lack__"
-"""The operation that gives the reason why the object has no operation of a name, or no text."""
+"""The operation that returns the reason why the object lacks an operation; see `_lack`."""
 MADE = "__made__"
-"""The operation that gives None, once there is a value."""
+"""The operation that returns None as soon as there is a value."""
 OPERATIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
     "__call__": lambda value: value,
     "__getitem__": lambda value: partial(operator.getitem, value),
@@ -115,7 +115,7 @@ CHANGES = frozenset(
 
 
 def bound(what: Any, value: Any) -> Callable[..., Any]:
-    """The function to call for the operation *what* on *value*.
+    """Return the function to call for the operation *what* on *value*.
 
     *what* is a name, maybe in wrappers with the options of the call; these stay around the
     function.
@@ -128,9 +128,9 @@ def bound(what: Any, value: Any) -> Callable[..., Any]:
 
 
 def failed(what: Any, failure: Failure) -> Callable[..., Any]:
-    """The function to call for *what* on an object whose creation failed.
+    """Return the function to call for *what* on an object whose creation failed.
 
-    A part of a failed run has the failure of the run itself. Raises the error for all others.
+    A part of a failed run fails as the run did. For every other operation, this raises the error.
     """
     if is_part(what):
         return lambda *_: failure
@@ -138,11 +138,11 @@ def failed(what: Any, failure: Failure) -> Callable[..., Any]:
 
 
 def is_part(what: Any) -> bool:
-    """Whether the operation *what* takes one of several results."""
+    """Return whether the operation *what* takes one of several results."""
     return bool(unwrapped(what) == PART)
 
 
 def check_frozen(what: Any) -> None:
-    """Raise `TypeError` if *what* would change a frozen object: it would change a copy."""
+    """Raise `TypeError` if *what* would change a frozen object, as it would only change a copy."""
     if unwrapped(what) in CHANGES:
         raise TypeError("the object is frozen, so it cannot be changed: make a new one")

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """*request*, which has begun on *on*, and waits as *run* for its answer.
+    """A *request* that has begun on the object *on*, and now waits as *run* for its answer.
 
     *kind* says what to make of the answer: None, or a `Made` without a value.
     """
@@ -55,21 +55,21 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 class FutureAnswer:
-    """A pending answer, until a future brings it. The future holds this, and nobody else does."""
+    """A pending answer. Only the future that will bring it refers to this object."""
 
     def __init__(self, outcomes: Outcomes, pending: Pending) -> None:
         self._outcomes = outcomes
         self._pending: list[Pending] = [pending]
 
     def take(self) -> Pending | None:
-        """The request, for the first who asks: it is answered once."""
+        """Returns the request to the first caller, and None to all others: it is answered once."""
         try:
             return self._pending.pop()
         except IndexError:
             return None
 
     def __call__(self, future: concurrent.futures.Future[Any]) -> None:
-        """The future is done. In any thread."""
+        """Answer the request, as the future is done. In any thread."""
         pending = self.take()
         if pending is not None:
             self._outcomes.came(pending, future)
@@ -92,7 +92,7 @@ class Outcomes(Internal):
         self._open: weakref.WeakValueDictionary[CallId, FutureAnswer] = (
             weakref.WeakValueDictionary()
         )
-        """The pending answers to calls, but not creations: others may use their objects."""
+        """The pending answers to calls. Creations are left out, as others may use their objects."""
         self.left: deque[Pending] = deque()
         """The forgotten ones, which `end_forgotten` has not ended yet."""
         core.on_deaths.append(self._died)
@@ -115,7 +115,7 @@ class Outcomes(Internal):
         concurrent.futures.Future.add_done_callback(future, outcome)
 
     def came(self, pending: Pending, future: concurrent.futures.Future[Any]) -> None:
-        """*future* is done, and so the answer is there."""
+        """Answer with the outcome of *future*, which is done."""
         kind, content = pending.kind, Cell(future)
 
         def take() -> Cell:
@@ -136,7 +136,7 @@ class Outcomes(Internal):
         return call in self._open
 
     def give_up(self, call: CallId) -> None:
-        """The caller of *call* has cancelled it: its answer is not awaited any more.
+        """Answer *call* now, as its caller has cancelled it.
 
         The future is not cancelled. It may be the answer to other calls as well, and its setter
         would get an error from `Future.set_result`.
@@ -148,7 +148,7 @@ class Outcomes(Internal):
             self._end(pending, partial(Cell, None))
 
     def forgotten(self, pending: Pending) -> None:
-        """Nobody can set the future any more. A finalizer calls it: it takes no lock."""
+        """Note that nobody can set the future any more. Takes no lock, as a finalizer calls it."""
         self.left.append(pending)
         if not self._core.closed:
             self._core.wake()
@@ -168,7 +168,7 @@ class Outcomes(Internal):
         return Cell(self._fail(error, request))
 
     def _died(self, workers: tuple[WorkerId, ...]) -> None:
-        """The callers *workers* want no answers any more; an object may have other users."""
+        """End the calls of the dead *workers*. Creations go on, for other users of the objects."""
         with self._core.lock:
             answers = list(self._open.items())
         for call, outcome in answers:
@@ -178,7 +178,7 @@ class Outcomes(Internal):
                     self._end(pending, partial(Cell, None))
 
     def _end(self, pending: Pending, take: Callable[[], Cell]) -> None:
-        """Answer with the content that *take* gives, as soon as the request has a turn."""
+        """Answer with the content that *take* returns, as soon as the request has a turn."""
         with self._core.lock:
             self._open.pop(pending.request.call, None)
         self._waits.unblock(pending.run)

@@ -68,16 +68,16 @@ class Resolving:
 
     @property
     def futures(self) -> tuple[Future[Any], ...]:
-        """All futures that it waits for."""
+        """The futures of all arguments that are fetched."""
         return tuple(self._futures.values())
 
     def give_up(self) -> None:
-        """The values are no longer wanted; waiting code is told."""
+        """Cancel the fetches, as the values are no longer wanted."""
         for future in list(self._futures.values()):
             future.cancel()
 
     def take(self) -> Invocation:
-        """The function and its arguments, with values for references; this object keeps none.
+        """Return the function and its arguments, with values for references, and keep none of them.
 
         Raises the error that took the place of a value.
         """

@@ -116,7 +116,7 @@ class Server:
         self.turns = Turns(core)
         self._outcomes = Outcomes(core, waits, self.turns, self.finish, self.failure)
         self.forgotten = self._outcomes.left
-        """Requests with answers that nobody can give any more; `end_forgotten` ends them."""
+        """Requests whose futures nobody can set any more; `end_forgotten` ends them."""
         self.end_forgotten = self._outcomes.end_forgotten
         self.spawn: Spawn = self._start_loop
         """Runs an `async def` function. By default a loop is started for the first one, in one
@@ -126,7 +126,7 @@ class Server:
         self.errors = 0
         """The number of them that ended with an exception."""
         self.failed: Callable[[BaseException, Failure], None] | None = None
-        """Told of each such error."""
+        """Called with each such error."""
 
     def _start_it(self, effect: Run, later: Later) -> None:
         """Run a request soon: between two messages if it is brief, or else in a thread.
@@ -159,7 +159,7 @@ class Server:
         core.brief.submit(pool, kind, self._run, request, kind, later=later)
 
     def _copied(self, stored: Stored, fetch: Fetch, later: Later) -> bool:
-        """Answer *fetch* at once by a copy; false if that needs a job.
+        """Answer *fetch* at once by a copy. Returns false if that needs a job.
 
         A small value that takes microseconds to pickle needs none, unless jobs wait: these begin in
         their order.
@@ -193,7 +193,7 @@ class Server:
                 self._core.chores.submit(resolving.give_up)
 
     def _refuse(self, effect: Refuse, _: Later) -> None:
-        """Answer a request that will not run, by an error; for a ring, this names all its waits."""
+        """Answer a request that will not run by an error, which names all waits of a ring."""
         sender, request, why = effect.sender, effect.request, effect.why
         error: BaseException
         if why is Refusal.CANCELLED:
@@ -293,7 +293,7 @@ class Server:
             core.discards.release_elsewhere()
 
     def _returned(self, request: Started, chain: tuple[Busy, ...], cell: Cell) -> None:
-        """The function has ended with what is in *cell*: answer now, or when a future is set."""
+        """Answer with the result in *cell*: now, or, if that is a future, when it is done."""
         result = cell.content
         if type(result) is Made:
             result = result.value
@@ -306,12 +306,12 @@ class Server:
             self.finish(request, cell)
 
     def _turn_of(self, request: Request) -> RRefId | None:
-        """The object on which *request*, which has begun, takes turns; None if there is none."""
+        """Return the object on which *request*, which has begun, takes turns, or None."""
         target = target_of(request)
         return None if target in self._objects.beside else target
 
     def _resolve(self, request: Started, chain: tuple[Busy, ...], resolving: Resolving) -> None:
-        """Start the function when the arguments are there; no thread waits until then."""
+        """Start the function as soon as its arguments are there. No thread waits for them."""
         waits = self._waits.begin(self._as_run(request, chain, 0), resolving.futures)
         with self._core.lock:
             self._resolving[request.call] = resolving
@@ -331,7 +331,7 @@ class Server:
         return CurrentRun(request.call, tag if isinstance(tag, str) else NAMELESS, chain, by)
 
     def _open(self, request: Started) -> Invocation:
-        """The function of *request*, and its arguments."""
+        """Return the function of *request* and its arguments."""
         cargo = request.cargo
         payload: Any = cargo.payload
         if type(payload) is Payload and payload.plain and not cargo.descriptors:  # nearly always
@@ -368,7 +368,7 @@ class Server:
         return operations.bound(what, value), args, kwargs
 
     def _wrong_run(self, target: RRefId, value: Any, part: ResultPart) -> Failure | None:
-        """None if *value* has as many values as *part* wants, or else the failure of its run."""
+        """Return the failure of the run if *value* has not as many values as *part* expects."""
         try:
             check_run(value, part)
         except (TypeError, ValueError) as error:
@@ -389,7 +389,7 @@ class Server:
         return stored.value
 
     def _wanted(self, fetch: Fetch) -> object:
-        """The value. For a wait None, or a frozen value, which costs nothing to send."""
+        """Return the value to send: for a wait None, or a frozen value, which costs nothing."""
         if fetch.copy:
             return self._stored(fetch.rref)
         stored, caller, core = None, fetch.call.caller, self._core
@@ -500,7 +500,7 @@ class Server:
         return copied
 
     def _store(self, request: Create, cell: Cell) -> None:
-        """Keep the result; a reference makes the object an alias."""
+        """Keep the result. If it is a reference, the object becomes an alias."""
         serial, hooks = self._make(request, cell), self._core.hooks
         if hooks is not None:
             hooks.ended(request)
@@ -545,7 +545,7 @@ class Server:
         return context.done(target, call)
 
     def _answer(self, request: Call | Invoke | Fetch, cargo: Cargo, refused: bool) -> list[Effect]:
-        """Under the lock: answer *request*, and free its object for the next request."""
+        """Answer *request*, and free its object for the next request. Under the lock."""
         core, call = self._core, request.call
         context, discards = core.context, core.discards
         if refused:  # it has never occupied its object
@@ -559,7 +559,7 @@ class Server:
         return effects
 
     def failure(self, error: BaseException, request: Request) -> Failure:
-        """*error*, raised by the function or instead of it, as the answer to *request*."""
+        """Turn *error*, raised by the function or in place of it, into the answer to *request*."""
         core = self._core
         with core.lock:
             self.errors += 1

@@ -30,21 +30,21 @@ class NamedTask(asyncio.Task[Any]):
 
 
 def make_loop() -> asyncio.AbstractEventLoop:
-    """A loop, for `run`."""
+    """Return a new loop for `run`."""
     loop = asyncio.new_event_loop()
     loop.set_task_factory(make_task)
     return loop
 
 
 def make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
-    """The task factory of an endpoint's loop: a task that a method starts takes turns, too."""
+    """Make a task on an endpoint's loop. A task that a method starts takes turns, too."""
     return NamedTask(in_turns(coroutine, options.get("context")), loop=loop, **options)
 
 
 def run(loop: asyncio.AbstractEventLoop, *, cancels: bool) -> None:
     """Run *loop* in this thread until it is stopped.
 
-    With *cancels*, work that still awaits then is cancelled, and gets a moment.
+    With *cancels*, work that still awaits then is cancelled, and has `LAST_AWAITS` to clean up.
     """
     asyncio.set_event_loop(loop)
     loop.run_forever()
@@ -53,7 +53,7 @@ def run(loop: asyncio.AbstractEventLoop, *, cancels: bool) -> None:
 
 
 def close(loop: asyncio.AbstractEventLoop) -> Iterator[asyncio.Task[Any]]:
-    """Close *loop*, and first the coroutines that have not started; yields the tasks of these."""
+    """Close *loop*, after its coroutines that have not started. Yields the tasks of these."""
     # The remaining tasks wait for nothing any more. Python would only complain about them,
     # wherever the collector happens to run.
     for task in asyncio.all_tasks(loop):
@@ -69,7 +69,7 @@ def close(loop: asyncio.AbstractEventLoop) -> Iterator[asyncio.Task[Any]]:
 
 
 def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
-    """Cancel what still awaits. It has a moment for its `except` and `finally`."""
+    """Cancel what still awaits, and give its `except` and `finally` a moment."""
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
         task.cancel()

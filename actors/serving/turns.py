@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ..core.core import Core
 
 _turn: ContextVar[SharedTurn | None] = ContextVar("farref turn", default=None)
-"""The turn that the tasks share which the running code starts."""
+"""The turn that tasks share which are started by the running code."""
 
 
 class Turns(Internal):
@@ -49,7 +49,7 @@ class Turns(Internal):
         self.core = core
         core.handlers[Resume] = self._resume
         self._waiting: dict[CallId, Callable[[], object]] = {}
-        """What to do when a request that lines up gets its turn."""
+        """The function to call when a request that has lined up gets its turn."""
         self.begun = 0
         """The number of `async` functions and methods that have begun and not ended."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -62,19 +62,19 @@ class Turns(Internal):
         self.begun += 1
 
     def wake(self) -> None:
-        """The loop looks what a plain function has done to asyncio's events, locks and futures."""
+        """Have the loop notice what a plain function did to asyncio's events, locks and futures."""
         loop = self._loop
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(_look)
 
     def pause(self, rref: RRefId, call: CallId) -> None:
-        """*call* awaits: it gives its turn on *rref* away."""
+        """Give the turn of *call* on *rref* away, as it awaits."""
         core = self.core
         core.step(lambda: core.context.pause(rref, call))
 
     def resume(self, rref: RRefId, call: CallId, go_on: Callable[[], object]) -> None:
-        """*call* lines up for a turn on *rref*; then *go_on* is called, in any thread."""
+        """Line *call* up for a turn on *rref*. Once it has it, *go_on* is called, in any thread."""
         core = self.core
         self._waiting[call] = go_on
         core.step(lambda: core.context.resume(rref, call))
@@ -109,7 +109,7 @@ class TaskPlace:
         self.waiter: asyncio.Future[None] | None = None
 
     def grant(self) -> None:
-        """The task may go on."""
+        """Let the task go on."""
         self.granted = True
         if self.waiter is not None and not self.waiter.done():
             self.waiter.set_result(None)
@@ -131,12 +131,12 @@ class SharedTurn:
         self._loop = asyncio.get_running_loop()
         self._held = True
         self._asked = False
-        """Whether the request lines up for a new turn."""
+        """Whether the request has lined up for a new turn."""
         self._over = False
         self._line: deque[TaskPlace] = deque()
 
     def give(self) -> None:
-        """The step of a task has ended."""
+        """Give the turn away after the step of a task."""
         if not self._over:
             self._held = False
             self._turns.pause(self._rref, self._call)
@@ -145,7 +145,7 @@ class SharedTurn:
     def take(self) -> Generator[Any, None, BaseException | None]:
         """Wait until the running task may make a step.
 
-        Returns the cancellation that came meanwhile: the task's coroutine will get it.
+        Returns the cancellation that came meanwhile, which is to be thrown into the coroutine.
         """
         place, thrown, core = TaskPlace(), None, self._turns.core
         place.granted = self._over
@@ -163,7 +163,7 @@ class SharedTurn:
         return thrown
 
     def end(self) -> None:
-        """The method has ended. Its request keeps the turn; remaining tasks do without."""
+        """Let the tasks that remain run without turns, as the method has ended with the turn."""
         self._over = True
         with contextlib.suppress(RuntimeError):  # the loop has ended
             while self._line:
@@ -175,7 +175,7 @@ class SharedTurn:
             self._turns.resume(self._rref, self._call, self._granted)
 
     def _granted(self) -> None:
-        """The request has its turn. In any thread."""
+        """Go on, as the request has its turn. In any thread."""
         if threading.get_ident() == self._thread:
             self._go_on()
         else:
@@ -229,7 +229,7 @@ class StepByStep:
 
 
 def in_turns(coroutine: Any, context: Context | None) -> Any:
-    """*coroutine* for a new task in *context*. In one that a method starts it takes turns, too."""
+    """Return *coroutine*, for a new task in *context*, in steps if a method starts that task."""
     turn = _turn.get() if context is None else context.get(_turn)
     if turn is None or type(coroutine) is not types.CoroutineType:
         return coroutine
@@ -240,7 +240,7 @@ def in_turns(coroutine: Any, context: Context | None) -> Any:
 
 
 def no_turn() -> None:
-    """The tasks that the running code starts are no part of a method."""
+    """Let the tasks that the running code starts take no turns: they are not a method's."""
     _turn.set(None)
 
 
@@ -249,7 +249,7 @@ async def _in_steps(cell: Cell, turn: SharedTurn) -> Any:
 
 
 def method_of(awaited: Any) -> Any:
-    """The coroutine of the user's, if *awaited* runs one in steps; else *awaited*."""
+    """Return the user's coroutine that *awaited* runs in steps, or else *awaited* itself."""
     if type(awaited) is types.GeneratorType and awaited.gi_code is StepByStep.__await__.__code__:
         frame = awaited.gi_frame
         return frame.f_locals.get("coroutine") if frame is not None else None

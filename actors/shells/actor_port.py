@@ -52,7 +52,7 @@ class ActorPort(SelfRunning):
     # ---- the mailbox thread
 
     def enter(self) -> bool:
-        """Note the mailbox thread. True for the first message in an actor process."""
+        """Note the mailbox thread. Returns true for the first message in an actor process."""
         self._thread = threading.get_ident()
         if self.runs_by_itself or simple.hosts(self._actor):
             return False
@@ -71,7 +71,7 @@ class ActorPort(SelfRunning):
             endpoint.run_on(self._own.loop, alarm, drain, guests=False)
 
     def watch(self) -> ThespianWatch | None:
-        """The watch for Thespian, valid until its next call of the actor."""
+        """Return the watch for Thespian. It is valid until the next call of the actor."""
         return ThespianWatch([self._bell.descriptor]) if self._bell else None
 
     def silence(self) -> None:
@@ -91,7 +91,7 @@ class ActorPort(SelfRunning):
         return self._bell is not None or self._own is not None
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
-        """Wait, and receive meanwhile if nobody else needs the loop."""
+        """Wait, and receive meanwhile unless other threads need the loop."""
         if self._own is None:
             return super().wait(future, timeout)
         loop, end = self._own.loop, time.monotonic() + timeout
@@ -166,7 +166,7 @@ class ActorPort(SelfRunning):
             simple.send_later(self._actor, seconds, WakeupMessage(after, Nudge()))
 
     def given_up(self) -> None:
-        """End the actor: the others count it as dead."""
+        """End the actor, because the others count it as dead."""
         Actor.send(self._actor, self._actor.myAddress, ActorExitRequest())
 
     def holds_back(self, address: ActorAddress) -> bool:

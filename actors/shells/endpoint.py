@@ -163,7 +163,7 @@ class Endpoint(Internal):
 
     @in_mailbox_thread
     def take(self, message: object) -> bool:
-        """Take a packet, or an answer of the registrar. False if *message* is neither.
+        """Take a packet, or an answer of the registrar. Returns false if *message* is neither.
 
         Raises nothing: a malformed message is refused, counted and logged.
         """
@@ -222,7 +222,7 @@ class Endpoint(Internal):
         return self.pause()
 
     def pause(self) -> float | None:
-        """Seconds until `tick` has something to do; None if it has nothing to wait for."""
+        """Return the seconds until `tick` has something to do, or None if nothing will be due."""
         now = time.monotonic()
         with self.core.lock:
             ends = (
@@ -237,14 +237,14 @@ class Endpoint(Internal):
         return max(0.0, min(dues) - now) if dues else None
 
     def count(self) -> Counters:
-        """The counters now, after the work that other threads left."""
+        """Do the work that other threads have left, and return the counters."""
         self.drain()
         return self.counting.read()
 
     # ---- the end
 
     def close(self, reason: str, error: FarrefError | None = None) -> None:
-        """End. Every wait fails with a `SystemDownError` or *error*; nothing more is sent."""
+        """End: every wait fails with *error* or a `SystemDownError`, and nothing more is sent."""
         core = self.core
         with core.lock:
             if error is not None:

@@ -48,7 +48,7 @@ class Handlers:
         self._loop = loop
         self._send = send
         self._warned: set[str] = set()
-        """Types of messages that have no handler, and of which the log knows."""
+        """Types of messages without a handler that have been logged."""
         self.endpoint: Endpoint
         """The actor's endpoint. It is set before the first message is handled."""
 
@@ -127,7 +127,7 @@ class Handlers:
         endpoint.core.release(descriptors)
 
     def drop(self, message: Any, sender: ActorAddress) -> None:
-        """There is no handler for *message*: tell a sender that waits, or else warn once."""
+        """Tell a sender that waits that *message* has no handler, or else warn once of its type."""
         if isinstance(message, PoisonMessage):
             return  # an error of a message that this actor has sent; it is in a log already
         if isinstance(message, ActorSystemMessage) and not isinstance(message, WakeupMessage):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ProgramInbox(queue.Queue[Any]):
-    """A queue that also wakes coroutines: they cannot wait in `get`."""
+    """A queue that also wakes coroutines, as these cannot wait in `get`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,19 +25,19 @@ class ProgramInbox(queue.Queue[Any]):
         """Each is called after a message came, and at the end."""
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
-        """As in a queue."""
+        """Add *item*, as in any queue, and wake the coroutines that wait."""
         super().put(item, block, timeout)
         if self.wakers:
             self.wake()
 
     def wake(self) -> None:
-        """Wake the coroutines."""
+        """Have the coroutines look for messages."""
         for waker in tuple(self.wakers):
             waker()
 
 
 class Unopened:
-    """A message to the program; the thread that listens for it calls this, and so unpickles it."""
+    """A message to the program. The thread that listens for it unpickles it, by calling this."""
 
     def __init__(self, endpoint: Endpoint, cargo: Cargo, sender: ActorAddress) -> None:
         self._endpoint = endpoint

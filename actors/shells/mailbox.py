@@ -99,7 +99,7 @@ class Mailbox:
         """The registrar, once this actor has introduced itself there. Only for an actor whose
         creator is not an endpoint."""
         self._nobody = False
-        """It ends before the registrar has given it an identity."""
+        """Whether it ends before the registrar has given it an identity."""
         self._alarm = Alarm(self.port.nudge_after)
 
     # ---- Thespian's thread
@@ -254,7 +254,7 @@ class Mailbox:
             self._unstash()
 
     def _end_as_nobody(self) -> None:
-        """End with a random number as identity: nobody has given this actor one."""
+        """End under a random number, as the registrar has not given this actor an identity."""
         registrar = self._registrar or bases.of_the_system(self._actor, Registrar, REGISTRAR)
         me = WorkerId(self._nickname(), SystemRandom().getrandbits(63))
         self._nobody = True
@@ -289,7 +289,7 @@ class Mailbox:
         self.close()
 
     def _do_left(self) -> None:
-        """Send and create for the last handlers, and send the messages that wait for others."""
+        """Do what the last handlers have left: send their messages, and create their actors."""
         self.port.do_left()
         if self.endpoint is not None:
             self.endpoint.drain()
@@ -302,7 +302,7 @@ class Mailbox:
         self._loop.stop()
 
     def _let_go(self) -> None:
-        """At the end of the process: let go of the actor, and of the objects that live here."""
+        """Let go of the actor, and of the objects that live here, as the process ends."""
         for part in (self, self._handlers, self.port, self._children):
             del part._actor
         if self.endpoint is not None:
@@ -337,7 +337,7 @@ class Mailbox:
         self.port.post(address, message)
 
     def drop(self, message: Any, sender: ActorAddress) -> None:
-        """There is no handler for *message*."""
+        """Report that there is no handler for *message*."""
         self._handlers.drop(message, sender)
 
     def create(self, actor_class: Any, *args: Any, **kwargs: Any) -> ActorAddress:

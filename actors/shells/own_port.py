@@ -115,7 +115,7 @@ class OwnPort(OutsidePort):
                 time.sleep(0.05)  # no busy loop if it fails every time
 
     def _handle(self, envelope: Received) -> bool:
-        """Take one message. Returns whether to go on."""
+        """Take one message. Returns whether to receive another one."""
         self._receive(envelope.message, envelope.sender)
         return not self._stopping
 

@@ -29,7 +29,7 @@ LONGEST_PAUSE = 86_400.0
 def check_not_receiving(loop: RunLoop) -> None:
     """Raise `WouldBlockError` in code that has interrupted this thread while it receives.
 
-    Also if it has just begun or ended to do so.
+    It raises also just before the thread begins to receive, and just after.
     """
     if loop.is_interrupted():
         raise WouldBlockError(
@@ -98,7 +98,7 @@ class Alarm:
         return tuple(self._due)
 
     def rang(self) -> None:
-        """Take note that a wakeup has come: the first of those requested."""
+        """Note that the earliest of the requested wakeups has come."""
         if self._due:
             heapq.heappop(self._due)
         self._note()

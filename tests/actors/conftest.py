@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,8 +14,7 @@ from ..bases import BASES, PROCESSES
 from .helpers import assert_nothing_held
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Generator, Iterator
 
 FAILED = pytest.StashKey[bool]()
 GRACE = 0.2
@@ -76,6 +76,19 @@ def gate(tmp_path: Path) -> Iterator[Path]:
     gate = tmp_path / "gate"
     yield gate
     gate.touch()
+
+
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, object]], None]:
+    """Sets limits by their names in docs/limits.md, for the systems that are started next."""
+    page = (Path(__file__).parents[2] / "docs/limits.md").read_text(encoding="utf-8")
+
+    def set_limits(values: dict[str, object]) -> None:
+        for name, value in values.items():
+            assert f"{name.rpartition('.')[2]}`" in page, f"{name} is not documented"
+            monkeypatch.setattr(f"farref.{name}", value)
+
+    return set_limits
 
 
 @pytest.fixture(params=BASES)

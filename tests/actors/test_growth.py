@@ -15,7 +15,6 @@ from thespian.actors import ActorAddress
 import farref
 from farref import RRef, System
 from farref.actors.base.addresses import Address
-from farref.actors.core import brief
 from farref.actors.core.links import Links
 from farref.actors.core.peers import Peers
 from farref.actors.wire.messages import AllocateId, EndpointJoin, Exited, Lookup, Spawn
@@ -200,9 +199,11 @@ def fewest(work: Callable[[], object]) -> int:
 
 
 @pytest.mark.long
-def test_a_call_beside_waiting_futures_and_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_beside_waiting_futures_and_objects(
+    limits: Callable[[dict[str, object]], None],
+) -> None:
     """In one process and one thread, so the count is exact."""
-    monkeypatch.setattr(brief, "BRIEF", 60.0)  # on a busy machine one may seem long
+    limits({"actors.core.brief.BRIEF": 60.0})  # on a busy machine one may seem long
     counts = []
     with System("simpleSystemBase", timeout=600) as system:
         system.worker("B")

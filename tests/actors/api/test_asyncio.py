@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import time
+import os
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 class Echo(RefActor):
     def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
-        if message == "slow":
-            time.sleep(0.3)
         if message != "silent":
             self.send(sender, message.upper())
 
@@ -80,33 +78,32 @@ async def _texts(asked: Iterable[Awaitable[str]]) -> list[str]:
     return [await each for each in asked]
 
 
-WITH_FUTURES: dict[str, Callable[[System], Awaitable[Any]]] = {
-    "wait": lambda system: _sets(system, timeout=3),
-    "the first": lambda system: _sets(system, return_when=asyncio.FIRST_COMPLETED),
-    "gather": lambda system: asyncio.gather(*(system.ask_async("echo", each) for each in "ab")),
-    "as_completed": lambda system: _texts(
-        asyncio.as_completed([system.ask_async("echo", "a") for _ in range(2)])
+WITH_FUTURES: dict[str, tuple[Callable[[System], Awaitable[Any]], object]] = {
+    "wait": (lambda system: _sets(system, timeout=3), (1, 1)),
+    "the first": (lambda system: _sets(system, return_when=asyncio.FIRST_COMPLETED), (1, 1)),
+    "gather": (
+        lambda system: asyncio.gather(*(system.ask_async("echo", each) for each in "ab")),
+        ["A", "B"],
     ),
-    "wait_for": lambda system: asyncio.wait_for(system.ask_async("echo", "a"), 30),
-    "shield": lambda system: asyncio.shield(system.ask_async("echo", "a")),
-    "wrap_future": lambda system: asyncio.wrap_future(system.ask_async("echo", "a")),
-    "a task": lambda system: asyncio.ensure_future(system.ask_async("echo", "a")),
+    "as_completed": (
+        lambda system: _texts(
+            asyncio.as_completed([system.ask_async("echo", "a") for _ in range(2)])
+        ),
+        ["A", "A"],
+    ),
+    "wait_for": (lambda system: asyncio.wait_for(system.ask_async("echo", "a"), 30), "A"),
+    "shield": (lambda system: asyncio.shield(system.ask_async("echo", "a")), "A"),
+    "wrap_future": (lambda system: asyncio.wrap_future(system.ask_async("echo", "a")), "A"),
+    "a task": (lambda system: asyncio.ensure_future(system.ask_async("echo", "a")), "A"),
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "result"),
-    [
-        ("wait", (1, 1)),
-        ("the first", (1, 1)),
-        ("gather", ["A", "B"]),
-        ("as_completed", ["A", "A"]),
-        *((name, "A") for name in ("wait_for", "shield", "wrap_future", "a task")),
-    ],
-)
-def test_the_functions_of_asyncio_take_futures(system: System, name: str, result: object) -> None:
+@pytest.mark.parametrize("name", WITH_FUTURES)
+def test_the_functions_of_asyncio_take_futures(system: System, name: str) -> None:
+    wait, result = WITH_FUTURES[name]
+
     async def run() -> Any:
-        return await WITH_FUTURES[name](system)
+        return await wait(system)
 
     assert asyncio.run(run()) == result
 
@@ -135,7 +132,7 @@ def test_an_error_ends_the_waits_for_the_first_one(system: System, gate: Path) -
 
     assert asyncio.run(first()) == {asked[1]}
     assert asked[1].failed
-    if system.endpoint.core.port.runs_by_itself:  # else nobody calls in meanwhile
+    if farref.rpc_sync("echo", os.getpid) != os.getpid():  # else nobody calls in meanwhile
         asked[1] = farref.rpc_async("echo", _fail)
         done, _ = concurrent.futures.wait(asked, return_when=concurrent.futures.FIRST_EXCEPTION)
         assert done == {asked[1]}
@@ -169,7 +166,7 @@ def test_references_are_no_futures(system: System) -> None:
 
 def test_asking_a_plain_actor() -> None:
     async def ask(system: System) -> str:
-        answer: str = await system.ask_async(system._asys.createActor(Plain), "a")
+        answer: str = await system.ask_async(system.create(Plain), "a")
         return answer
 
     with System() as system:

@@ -13,6 +13,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 import farref
@@ -21,6 +22,7 @@ from farref.actors.api import ending
 
 from ...bases import BASES
 from ...stopping import stop
+from ...waiting import eventually
 from ..helpers import hold
 from ..scripts import started, write
 
@@ -109,14 +111,12 @@ def test_the_end_waits_for_everything_that_was_asked_for(base: str, tmp_path: Pa
 
 @pytest.mark.parametrize("end", ["shutdown(graceful=False)", "shutdown(timeout=0)", "exception"])
 def test_it_ends_at_once_if_told_so(end: str, gate: Path) -> None:
-    begun = time.monotonic()
-    with pytest.raises(KeyError), System() as system:  # noqa: PT012 - the end of the block is tested
+    with pytest.raises(KeyError), System(timeout=600) as system:  # noqa: PT012 - the end of the block is tested
         system.worker("B")
         farref.rpc_async("B", hold, (gate,))
         if end != "exception":
             eval(f"system.{end}")
         raise KeyError
-    assert time.monotonic() - begun < 50  # the system's timeout is 60
 
 
 def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -167,23 +167,19 @@ def test_it_names_each_creation_once(gate: Path, caplog: pytest.LogCaptureFixtur
 
 
 def test_a_call_is_given_up_at_its_own_timeout(caplog: pytest.LogCaptureFixture) -> None:
-    begun = time.monotonic()
-    with System() as system:
+    with System(timeout=600) as system:
         system.worker("B")
-        farref.rpc_async("B", time.sleep, (30,), timeout=0.5)
-    assert time.monotonic() - begun < 25
+        farref.rpc_async("B", time.sleep, (600,), timeout=0.5)
     (line,) = lines_of(caplog)
     assert "the reply of B to sleep() did not come within 0.5 s, so the request has ended" in line
 
 
 def test_a_worker_that_dies_is_not_waited_for(gate: Path) -> None:
-    begun = time.monotonic()
-    with System(orphan_grace=0.1) as system:
+    with System(orphan_grace=0.1, timeout=600) as system:
         system.worker("B")
         pid = farref.rpc_sync("B", os.getpid)
         farref.remote("B", hold, (gate,))
         os.kill(pid, signal.SIGKILL)
-    assert time.monotonic() - begun < 30
 
 
 def test_a_program_that_attached_waits_too(tmp_path: Path) -> None:
@@ -225,7 +221,8 @@ def test_control_c_ends_the_wait(tmp_path: Path) -> None:
     with started(tmp_path, WAITING) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        time.sleep(0.5)
+        main = psutil.Process(process.pid)
+        eventually(lambda: main.status() == psutil.STATUS_SLEEPING)  # it waits
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert "KeyboardInterrupt" in err

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import signal
-import time
+import threading
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import farref
-from farref import FetchTimeoutError, RRef
+from farref import FetchTimeoutError, RRef, System
 
+from ...waiting import eventually
+from ..core.interrupting import Finalizing
 from ..helpers import PATIENCE, hold, until
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from farref import System
 
 
 _met: defaultdict[str, list[int]] = defaultdict(list)
@@ -27,18 +29,19 @@ _met: defaultdict[str, list[int]] = defaultdict(list)
 def meet(where: str, number: int, count: int) -> int:
     """*number*, as soon as *count* of these calls run at once."""
     _met[where].append(number)
-    end = time.monotonic() + PATIENCE
-    while len(_met[where]) < count and time.monotonic() < end:
-        time.sleep(0.001)
-    return number if len(_met[where]) == count else -1
+    eventually(lambda: len(_met[where]) == count)
+    return number
 
 
-def test_get_takes_one_or_many(system: System) -> None:
+def test_get_takes_one_or_many_references_and_nothing_else(system: System) -> None:
     refs = [farref.remote(name, pow, (2, n)) for n, name in enumerate(["B", "C", "B"])]
     assert farref.get(refs[2]) == 4
-    assert farref.get(refs) == [1, 2, 4]
-    assert farref.get(tuple(refs)) == [1, 2, 4]
+    for many in (refs, tuple(refs), (ref for ref in refs)):
+        assert farref.get(many) == [1, 2, 4]
     assert farref.get([]) == []
+    with pytest.raises(TypeError, match="must hold only RRefs"):
+        farref.get([refs[0], 3])  # type: ignore[list-item]  # wrong on purpose
+    assert farref.wait((ref for ref in refs), 3) == (refs, [])
 
 
 def test_get_fetches_in_parallel(system: System) -> None:
@@ -75,42 +78,20 @@ def test_get_raises_an_error_behind_a_call_that_hangs(
 def test_wait_returns_the_ready_ones_in_order(system: System, gate: Path) -> None:
     slow = farref.remote("B", hold, (gate, 1))
     quick = [farref.remote("C", pow, (2, n)) for n in range(2)]
-    ready, rest = farref.wait([slow, *quick], num_returns=2)
-    assert ready == quick
-    assert rest == [slow]
+    assert farref.wait([slow, *quick], num_returns=2) == (quick, [slow])
+    assert farref.wait([slow], timeout=0) == ([], [slow])  # it polls
+    fewer = [quick[0]], [slow]
+    assert until(system, lambda: farref.wait([slow, quick[0]], 2, timeout=0.2) == fewer)
     gate.touch()
-    ready, rest = farref.wait([slow, *quick], num_returns=3)
-    assert ready == [slow, *quick]
-    assert rest == []
+    assert farref.wait([slow, *quick], num_returns=3) == ([slow, *quick], [])
+    assert farref.wait([slow], timeout=0) == ([slow], [])
 
 
-def test_wait_polls_with_0(system: System, gate: Path) -> None:
-    slow = farref.remote("B", hold, (gate, 1))
-    assert farref.wait([slow], timeout=0) == ([], [slow])
-    gate.touch()
-    assert until(system, lambda: farref.wait([slow], timeout=0) == ([slow], []))
-
-
-def test_wait_ends_with_fewer_at_its_timeout(system: System, gate: Path) -> None:
-    slow, quick = farref.remote("B", hold, (gate, 1)), farref.remote("C", abs, (1,))
-    fewer = [quick], [slow]
-    assert until(system, lambda: farref.wait([slow, quick], 2, timeout=0.2) == fewer)
-
-
-def test_wait_counts_an_error_as_ready(system: System) -> None:
-    ref = farref.remote("B", divmod, (1, 0))
+@pytest.mark.parametrize(("function", "args"), [(divmod, (1, 0)), (threading.Lock, ())])
+def test_wait_fetches_no_value(system: System, function: Any, args: Any) -> None:
+    """An error is ready, too, and so is what cannot be pickled."""
+    ref = farref.remote("B", function, args)
     assert farref.wait([ref]) == ([ref], [])
-
-
-def test_wait_fetches_no_value(system: System) -> None:
-    ref = farref.remote("B", _unpicklable)
-    assert farref.wait([ref]) == ([ref], [])
-
-
-def _unpicklable() -> object:
-    import threading
-
-    return threading.Lock()
 
 
 @pytest.mark.parametrize("count", [0, -1, 2])
@@ -146,15 +127,6 @@ def test_fetches_that_timed_out_leave_nothing_queued_at_the_owner(
     assert slow.to_here() == 1
 
 
-def test_get_takes_any_iterable_of_references_and_nothing_else(system: System) -> None:
-    refs = [farref.remote("B", pow, (2, number)) for number in range(3)]
-    assert farref.get(ref for ref in refs) == [1, 2, 4]
-    assert farref.get([]) == []
-    with pytest.raises(TypeError, match="must hold only RRefs"):
-        farref.get([refs[0], 3])  # type: ignore[list-item]  # wrong on purpose
-    assert farref.wait((ref for ref in refs), 3) == (refs, [])
-
-
 def test_the_future_of_a_call_is_refused_with_what_to_write(system: System) -> None:
     future: Any = farref.rpc_async("B", pow, (2, 3))
     for wrong in (future, [future]):
@@ -170,20 +142,26 @@ def test_wait_keeps_a_handle_that_is_given_twice(system: System) -> None:
     assert [len(ready), len(rest)] == [1, 1]
 
 
-def test_what_a_get_learns_meanwhile_does_not_confuse_it(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The answer that it is an alias comes before the fetch is recorded."""
-    fetch = RRef._fetch
+@pytest.mark.processes
+def test_what_a_get_learns_meanwhile_does_not_confuse_it() -> None:
+    """At any place of it the answer may come that a reference is an alias."""
 
-    def slow(self: RRef[Any], *args: Any, **kwargs: Any) -> Any:
-        future = fetch(self, *args, **kwargs)
-        future.exception()
-        return future
+    def hear() -> None:
+        with contextlib.suppress(farref.WouldBlockError):
+            farref.rpc_sync("B", abs, (1,))
 
-    alias = farref.remote("B", _made_at, ("C",))
-    monkeypatch.setattr(RRef, "_fetch", slow)
-    assert farref.get([alias, alias]) == [8, 8]
+    def get() -> None:
+        assert farref.get([alias, alias]) == [8, 8]
+
+    finalizing = Finalizing("/rref.py", "/rpc.py", "/calls.py")
+    with System("farrefBase", timeout=PATIENCE) as system:
+        for name in "BC":
+            system.worker(name)
+        for place in itertools.count(0, 3):
+            alias = farref.remote("B", _made_at, ("C",))
+            if not finalizing.at_place(get, place, hear):
+                break
+    assert place > 50
 
 
 def _made_at(name: str) -> Any:

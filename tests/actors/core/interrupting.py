@@ -1,4 +1,4 @@
-"""Running a signal handler at every place where Python could run it; mostly it raises.
+"""Running a signal handler, or a finalizer, at every place where Python could run it.
 
 Python checks for signals when a function begins, after a call, and when a loop goes back. So these
 places are counted over one run of the code. The code then runs once for each place, and the signal
@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from types import CodeType, FrameType
 from typing import Any
@@ -68,6 +69,7 @@ class Interrupting:
         self._files, self._handler = files, handler
         self._places: dict[CodeType, dict[int, int]] = {}
         self._left = 0
+        self._strike: Callable[[], object] = partial(signal.raise_signal, signal.SIGINT)
 
     def at_every_place(self, code: Callable[[], object], step: int = 1) -> Iterator[int]:
         """Run *code* again and again; yields the number of each place once it was interrupted.
@@ -75,25 +77,31 @@ class Interrupting:
         Only every *step*-th place is tried.
         """
         number = 0
-        while self._run(code, number):
+        while self.at_place(code, number):
             yield number
             number += step
 
-    def _run(self, code: Callable[[], object], number: int) -> bool:
-        self._left = number
+    def at_place(self, code: Callable[[], object], number: int) -> bool:
+        """Run *code*, and interrupt it at the place *number*. False if it has no such place."""
         before = signal.signal(signal.SIGINT, self._handler)
         assert before is not self._handler, "it was left behind"
+        try:
+            self._run(code, number)
+        except Interrupt:
+            pass
+        finally:
+            signal.signal(signal.SIGINT, before)
+        return self._left < 0
+
+    def _run(self, code: Callable[[], object], number: int) -> None:
+        self._left = number
         # When the trace is set, Python 3.12 checks whether any frame wants its instructions.
         sys._getframe().f_trace_opcodes = True
         try:
             sys.settrace(self._begin)
             code()
-        except Interrupt:
-            pass
         finally:
             sys.settrace(None)
-            signal.signal(signal.SIGINT, before)
-        return self._left < 0
 
     def _begin(self, frame: FrameType, _event: str, _arg: object) -> Any:
         code = frame.f_code
@@ -111,7 +119,7 @@ class Interrupting:
                 if places.get(frame.f_lasti) == last:
                     self._left -= 1
                     if self._left == -1:
-                        signal.raise_signal(signal.SIGINT)
+                        self._strike()
                 last = frame.f_lasti
             return look
 
@@ -119,3 +127,18 @@ class Interrupting:
         frame.f_trace = look
         frame.f_trace_lines, frame.f_trace_opcodes = False, True
         return look
+
+
+class Finalizing(Interrupting):
+    """Runs code in any thread, and at the place with a given number a finalizer of the user's."""
+
+    def at_place(
+        self, code: Callable[[], object], number: int, finalizer: Callable[[], object] = bool
+    ) -> bool:
+        """Run *code*, and *finalizer* in the midst of it. False if there is no such place."""
+        self._strike = finalizer
+        try:
+            self._run(code, number)
+        finally:
+            self._strike = bool
+        return self._left < 0

@@ -4,242 +4,318 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextlib
+import gc
 import inspect
+import itertools
 import logging
 import os
 import pickle
+import signal
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from thespian.actors import ActorExitRequest
+from thespian.actors import ActorAddress, ActorExitRequest
 
 import farref
 from farref import (
     Future,
     OwnerDiedError,
-    ProtocolError,
     RefActor,
+    RRef,
     System,
     SystemDownError,
     WorkerDiedError,
+    WouldBlockError,
 )
-from farref.actors.core import current
-from farref.actors.hosting import directory
 from farref.actors.shells import mailbox
-from farref.actors.values.cell import CoroutineCell
+from farref.actors.values import packing
 from farref.protocol.effects import Stop
 from farref.protocol.ids import CallId
 from farref.protocol.messages import Call, Cargo
 from farref.serialization.payload import Payload
 
-from ..helpers import until
+from ...waiting import PATIENCE, eventually
+from ..helpers import assert_nothing_held, hold, until
+from .interrupting import Finalizing, Interrupting
+from .test_interrupts import call
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
-
-    from thespian.actors import ActorAddress
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 
 @pytest.fixture
 def alone() -> Iterator[System]:
-    """A system in this process; these tests look at its program's endpoint."""
+    """A system in this process."""
     with System("simpleSystemBase", timeout=20) as system:
         system.worker("B")
         yield system
 
 
-def future_of(system: System) -> Future[Any]:
-    """A future that only this program knows of."""
-    endpoint = system.endpoint
-    return Future.of(endpoint.core, endpoint.packer, endpoint.waits, "the test's", 20)
+def in_thread(function: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=function, daemon=True)
+    thread.start()
+    return thread
 
 
-def test_a_call_that_is_made_while_the_system_ends_ends_too(
-    alone: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls = alone.endpoint.calls
-    step = calls._send
+class Echo(RefActor):
+    """Sends each number back."""
 
-    def closes_first(*arguments: Any, **named: Any) -> None:
-        alone.endpoint.close("the test ends it")
-        step(*arguments, **named)
-
-    monkeypatch.setattr(calls, "_send", closes_first)
-    with pytest.raises(SystemDownError):
-        farref.rpc_async("B", pow, (2, 3)).result(1)
+    def receiveMsg_int(self, number: int, sender: ActorAddress) -> None:
+        self.send(sender, number)
 
 
-def test_an_ask_of_one_who_dies_while_it_is_sent_names_the_death(
-    alone: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls, info = alone.endpoint.calls, farref.get_worker_info("B")
+# ---- an event at any place of an operation; the main thread runs all endpoints of the system
 
-    def dies_first(*_: object, **__: object) -> None:
-        calls.died(info.id)
-        raise WorkerDiedError("dead")
 
-    monkeypatch.setattr(calls, "tell", dies_first)
-    with pytest.raises(WorkerDiedError):
-        alone.ask("B", "hello")
+STEPS = (
+    *(
+        "/calls.py",
+        "/core.py",
+        "/current.py",
+        "/delivery.py",
+        "/futures.py",
+        "/registrar_client.py",
+    ),
+    *("/system.py", "/waiter.py"),
+)
+ASKS: dict[str, Callable[[System], object]] = {
+    "a call": lambda _: farref.rpc_async("echo", pow, (2, 3)).result(),
+    "a question": lambda system: system.ask("echo", 8),
+    "an await": lambda _: asyncio.run(_awaited()),
+    "a question to the registrar": lambda system: len(system.workers()) and 8,
+}
+
+
+async def _awaited() -> object:
+    return await farref.rpc_async("echo", pow, (2, 3))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("ask", ASKS)
+def test_a_system_ends_at_any_place_of(ask: str, caplog: pytest.LogCaptureFixture) -> None:
+    """There is an answer, or the system's end is named; and no other error is logged."""
+    finalizing, outcomes = Finalizing(*STEPS), list[object]()
+
+    def run() -> None:
+        try:
+            outcomes.append(ASKS[ask](system))
+        except SystemDownError:
+            outcomes.append("ended")
+
+    def end() -> None:  # the thread that is in the midst of it may have a lock
+        in_thread(lambda: system.shutdown(graceful=False)).join(0.02)
+
+    for place in itertools.count(0, 7):
+        with System("simpleSystemBase", timeout=20) as system:
+            system.create(Echo, "echo")
+            met = finalizing.at_place(run, place, end)
+        assert outcomes.pop() in (8, "ended"), place
+        said = [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
+        assert not [each for each in said if "SystemDownError" not in each], place
+        if not met:
+            break
+    assert place > 14
+
+
+@pytest.mark.long
+@pytest.mark.processes
+@pytest.mark.parametrize("ask", ["a call", "a question"])
+def test_an_actor_dies_at_any_place_of(ask: str) -> None:
+    """There is an answer, or the death is named: nobody waits for the timeout."""
+    finalizing, outcomes = Finalizing(*STEPS), list[object]()
+
+    def run() -> None:
+        try:
+            outcomes.append(ASKS[ask](system))
+        except WorkerDiedError:
+            outcomes.append("died")
+
+    def is_dead() -> bool:
+        return "echo" not in [info.name for info in system.workers()]
+
+    def kill() -> None:  # the thread that is in the midst of it may have a lock
+        os.kill(pid, signal.SIGKILL)
+        in_thread(lambda: eventually(is_dead)).join(0.3)
+
+    with System("farrefBase", timeout=PATIENCE, orphan_grace=0.1) as system:
+        for place in itertools.count(0, 11):
+            system.create(Echo, "echo")
+            pid = farref.rpc_sync("echo", os.getpid)
+            if not finalizing.at_place(run, place, kill):
+                break
+            assert outcomes.pop() in (8, "died"), place
+            eventually(is_dead)
+    assert place > 70
+
+
+def test_a_system_ends_at_any_place_of_a_search_for_it(own_folder: Path) -> None:
+    entry, errors = own_folder / "found.json", set[str]()
+
+    def run() -> None:
+        try:
+            System.attach("found").shutdown()
+        except SystemDownError as error:
+            errors.add(str(error))
+
+    with System("farrefBase", name="found"):
+        data, finalizing = entry.read_bytes(), Finalizing("/directory.py")
+        for place in itertools.count(0, 3):
+            if not finalizing.at_place(run, place, entry.unlink):
+                break
+            entry.write_bytes(data)
+    assert "system 'found' has just ended" in errors
+    assert all("has just ended" in each or "no system named" in each for each in errors), errors
+
+
+def pair() -> list[RRef[Any]]:
+    return [RRef(1), RRef(2)]
+
+
+def test_a_cancel_comes_at_any_place_of_an_answer(alone: System) -> None:
+    """The references in it are taken, or they are given back, and once."""
+    finalizing, ends = Finalizing("/futures.py", "/calls.py", "/discards.py"), set[int]()
+
+    def is_met(place: int) -> bool:
+        future: Future[list[RRef[int]]] = farref.rpc_async("B", pair)
+
+        def run() -> None:
+            try:
+                ends.add(len(future.result()))
+            except concurrent.futures.CancelledError:
+                ends.add(0)
+
+        return finalizing.at_place(run, place, lambda: in_thread(future.cancel).join(0.02))
+
+    assert next(place for place in itertools.count() if not is_met(place)) > 20
+    assert ends == {0, 2}
+    assert_nothing_held(alone)
+
+
+def test_a_program_is_in_its_system_while_it_enters_it_again(alone: System) -> None:
+    def look() -> None:
+        assert farref.get_worker_info().name == "program"
+
+    places = 0
+    finalizing = Finalizing("/current.py", "/system.py")
+    while finalizing.at_place(alone.__enter__, places, look):
+        places += 1
+    assert places > 3
+    look()
+
+
+# ---- futures
 
 
 def test_a_chain_that_is_cancelled_before_its_turn_is_no_error(
     alone: System, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first: Future[int] = future_of(alone)
+    first: Future[int] = Future()
     chained = first.then(lambda done: done.result())
     assert chained.cancel()
     ran = first.then(lambda _: "after it")
-    first.finish(cargo=Cargo())
     with caplog.at_level(logging.ERROR):
+        first.set_result(1)
         assert until(alone, ran.done)
     assert chained.cancelled()
     assert not caplog.records
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("steps", range(6))
-def test_a_cancel_that_comes_with_the_answer_is_not_lost(
-    alone: System, steps: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cancel_that_comes_with_the_answer_is_not_lost(steps: int) -> None:
     """Otherwise a deadline around the await does nothing, and later code may wait for ever (G6)."""
-    monkeypatch.setattr(alone._port, "call_in", lambda: False)  # the await only waits to be woken
-    future: Future[Any] = future_of(alone)
     went_on: list[bool] = []
 
-    async def waits() -> None:
-        with contextlib.suppress(ProtocolError):  # the answer is empty
-            await future
+    async def waits(future: Future[int]) -> None:
+        await future
         went_on.append(True)
 
     async def main() -> None:
-        task = asyncio.create_task(waits())
+        future: Future[int] = Future()
+        task = asyncio.create_task(waits(future))
         await asyncio.sleep(0)
-        future.finish(cargo=Cargo())
+        future.set_result(1)
         for _ in range(steps):
             await asyncio.sleep(0)
         cancelled = task.cancel()
         await asyncio.wait([task])
         assert cancelled == task.cancelled() == (not went_on)
 
-    asyncio.run(main())
+    with System("farrefBase"):  # there an await only waits to be woken
+        asyncio.run(main())
 
 
 def test_a_callback_of_a_cancel_may_cancel_when_the_system_has_ended(alone: System) -> None:
-    future: Future[int] = future_of(alone)
-    seen: list[bool] = []
-    future.add_done_callback(lambda done: seen.extend((done.done(), done.cancel())))
-    alone.endpoint.close("the test ends it")
-    thread = threading.Thread(target=future.cancel, daemon=True)
-    thread.start()
-    thread.join(30)
-    assert until(alone, lambda: seen == [True, True])  # in another thread
+    """The end fails one of these futures, and that one cancels all others."""
+    seen = list[tuple[bool, bool]]()
+    futures: list[Future[int]] = [Future() for _ in range(5)]
+
+    def cancel_all(_: object) -> None:
+        for each in futures:
+            each.cancel()
+
+    for future in futures:
+        future.add_done_callback(lambda done: seen.append((done.done(), done.cancel())))
+        concurrent.futures.Future.add_done_callback(future, cancel_all)  # in the thread of the end
+    alone.shutdown()
+    eventually(lambda: sorted(seen) == [(True, False)] + 4 * [(True, True)])
 
 
-def test_a_reply_to_who_cancelled_is_given_back_and_never_taken(
-    alone: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Otherwise code that asks the future meanwhile would release the descriptors a second time."""
-    future: Future[int] = future_of(alone)
-    future.cancel()
-    there: list[object] = []
-    given_back: list[object] = []
-
-    class Deciding(contextlib.AbstractContextManager[None]):
-        def __exit__(self, *_: object) -> None:
-            there.append(future._cargo)
-
-    future._deciding = Deciding()  # type: ignore[assignment]  # it looks, and nobody else is here
-    monkeypatch.setattr(alone.endpoint.core.discards, "message", given_back.append)
-    cargo = Cargo(descriptors=("a reference",))  # type: ignore[arg-type]  # wrong on purpose
-    future.finish(cargo=cargo)
-    assert there == [None]
-    assert given_back == [cargo.descriptors]
-    with pytest.raises(concurrent.futures.CancelledError):
-        future.result()
-
-
-def test_a_chain_ends_with_the_system_though_every_thread_is_busy(alone: System) -> None:
-    size = alone.endpoint.core.pool.size
+def test_a_chain_ends_with_the_system_though_every_thread_is_busy() -> None:
     started, release = threading.Semaphore(0), threading.Event()
 
-    def occupy() -> None:
+    def occupy(_: object) -> None:
         started.release()
-        release.wait(60)
+        release.wait(PATIENCE)
 
-    try:
-        for _ in range(size):
-            alone.endpoint.core.pool.submit(occupy)
-        for _ in range(size):
-            assert started.acquire(timeout=30)
-        future: Future[int] = future_of(alone)
-        chained = future.then(lambda _: "the end of the chain")
-        future.finish(cargo=Cargo())
+    with System("simpleSystemBase", threads=2) as system:
+        futures: list[Future[int]] = [Future() for _ in range(3)]
+        for each in futures[:2]:
+            each.add_done_callback(occupy)
+            each.set_result(1)
+            assert started.acquire(timeout=PATIENCE)
+        chained = futures[2].then(lambda _: "the end of the chain")
+        futures[2].set_result(1)
         assert not chained.done()
-        alone.shutdown(timeout=0)
-        assert chained.result() == "the end of the chain"
-    finally:
-        release.set()
-
-
-def test_a_question_to_the_registrar_ends_with_the_system(alone: System) -> None:
-    answer: list[BaseException] = []
-
-    def ask() -> None:
         try:
-            alone.endpoint.registrar_client.ask(Unanswerable, 60)
-        except SystemDownError as error:
-            answer.append(error)
+            system.shutdown(timeout=0)
+            assert chained.result() == "the end of the chain"
+        finally:
+            release.set()
 
-    thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
-    assert until(alone, lambda: alone.endpoint.registrar_client._asked)
+
+# ---- threads that wait, and actors that work, when the system ends
+
+
+def test_a_thread_that_waits_when_the_system_ends_just_waits_on(alone: System) -> None:
+    seen: list[object] = []
+    begun, ended = threading.Event(), threading.Event()
+
+    def over() -> bool:
+        begun.set()
+        return ended.is_set()
+
+    thread = in_thread(lambda: seen.append(until(alone, over, 60)))
+    assert begun.wait(PATIENCE)
     alone.shutdown()
-    thread.join(30)
-    assert len(answer) == 1
-    ask()  # and one that comes too late
-    assert len(answer) == 2
+    begun.clear()
+    assert begun.wait(PATIENCE)  # it pumps, or tries to
+    ended.set()
+    thread.join(PATIENCE)
+    assert seen == [True]
 
 
-class Unanswerable:
-    def __init__(self, token: int) -> None:
-        self.token = token
-
-
-class Late(RefActor):
-    """Has handlers that take longer than its system lives."""
-
-    async def _nothing(self) -> None:
-        pass
-
-    def receiveMsg_tuple(self, message: tuple[threading.Event, ...], sender: object) -> Any:
-        started, release = message
-        started.set()
-        release.wait(30)
-        return self._nothing()
-
-
-def test_a_handler_that_outlives_its_system_ends_quietly(
-    alone: System, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    actor = alone.create(Late, "late")
-    started, release = threading.Event(), threading.Event()
-    kept[:] = [(started, release), (started, release)]
-    for number in range(2):
-        alone.tell(actor, Kept(number))
-    assert until(alone, started.is_set)
-    thread = next(each for each in threading.enumerate() if each.name == "farref loop late")
-    with caplog.at_level(logging.ERROR):
-        alone.shutdown()
-        release.set()
-        thread.join(30)
-    assert not thread.is_alive()
-    assert not caplog.records
-
-
-kept: list[Any] = []
+def test_a_thread_that_listens_waits_though_another_takes_what_came(alone: System) -> None:
+    echo, got = alone.create(Echo), list[int]()
+    threads = [in_thread(lambda: got.append(alone.listen(30))) for _ in range(2)]
+    for number in range(2):  # the first message wakes both
+        alone.tell(echo, number)
+        assert until(alone, lambda: len(got) > number)  # noqa: B023 - in this round only
+    for each in threads:
+        each.join(PATIENCE)
+    assert got == [0, 1]
 
 
 class Kept:
@@ -256,46 +332,141 @@ def take(number: int) -> Any:
     return kept[number]
 
 
-def test_an_actors_finalizers_are_quiet_when_its_system_has_ended(
+kept: dict[int, tuple[threading.Event, threading.Event]] = {}
+made: list[Any] = []
+"""What functions of actors in this process leave for the test."""
+
+
+class Late(RefActor):
+    """Its handlers take longer than its system lives. Meanwhile it has a reference."""
+
+    async def _nothing(self) -> None:
+        pass
+
+    def receiveMsg_tuple(self, message: tuple[threading.Event, ...], sender: object) -> Any:
+        started, release = message
+        ref = RRef(1)
+        started.set()
+        release.wait(PATIENCE)
+        del ref
+        return self._nothing()
+
+
+def test_a_handler_that_outlives_its_system_ends_quietly(
+    alone: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    actor = alone.create(Late, "late")
+    kept[0] = kept[1] = started, release = threading.Event(), threading.Event()
+    for number in range(2):
+        alone.tell(actor, Kept(number))
+    assert until(alone, started.is_set)
+    thread = next(each for each in threading.enumerate() if each.name == "farref loop late")
+    with caplog.at_level(logging.ERROR):
+        alone.shutdown()
+        release.set()
+        thread.join(PATIENCE)
+    assert not thread.is_alive()
+    assert not caplog.records
+
+
+async def answer() -> int:
+    return 1
+
+
+def late(number: int | None = None) -> Any:
+    """Return a coroutine, maybe only when the test says so; it sees the coroutine's fate."""
+    made.append(coroutine := answer())
+    if number is not None:
+        kept[number][1].wait(PATIENCE)
+    return coroutine
+
+
+class HoldsUp(RefActor):
+    """Holds up its own loop, and all coroutines that await there."""
+
+    def receiveMsg_tuple(self, message: tuple[threading.Event, ...], _sender: object) -> None:
+        held_up, go_on = message
+        held_up.set()
+        go_on.wait(PATIENCE)
+
+
+def test_what_was_to_be_awaited_when_the_loop_ended_is_closed(
     alone: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    registry = alone._asys._systemBase.actorRegistry
-    endpoint = registry[str(alone.create(Late).addressDetails)].instance._mailbox.endpoint
-    with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(alone._asys, "_systemBase", None)
-        endpoint.core.wake()  # as the last handle of a reference does
+    """Python complains about a coroutine that was never started, wherever the collector runs."""
+    monkeypatch.setattr(mailbox, "LAST_HANDLERS", 0.05)
+    kept[0] = held_up, go_on = threading.Event(), threading.Event()
+    kept[1] = threading.Event(), threading.Event()
+    made.clear()
+    actor = alone.create(HoldsUp)
+    calls: list[Future[Any]] = [farref.rpc_async(actor, late, (1,))]
+    assert until(alone, lambda: len(made) == 1)
+    alone.tell(actor, Kept(0))
+    assert until(alone, held_up.is_set)
+    try:
+        calls += [farref.rpc_async(actor, late), farref.remote(actor, late, frozen=True).future()]
+        assert until(alone, lambda: len(made) == 3)
+        alone.tell(actor, ActorExitRequest())
+        for call in calls:
+            with pytest.raises((WorkerDiedError, OwnerDiedError)):
+                call.result(PATIENCE)
+    finally:
+        go_on.set()
+    name = f"farref loop {actor}"
+    eventually(lambda: name not in [each.name for each in threading.enumerate()])
+    kept[1][1].set()  # after the end of the loop
+    states = {inspect.CORO_CLOSED}
+    eventually(lambda: set(map(inspect.getcoroutinestate, made)) == states)
 
 
-def test_a_thread_that_waits_when_the_system_ends_just_waits_on(alone: System) -> None:
-    seen: list[object] = []
-
-    def wait() -> None:
-        try:
-            seen.append(alone._port.run_until(ended.is_set, 60))  # type: ignore[union-attr]  # this system has a port
-        except BaseException as error:
-            seen.append(error)
-
-    ended = threading.Event()
-    thread = threading.Thread(target=wait, daemon=True)
-    thread.start()
-    alone.shutdown()
-    time.sleep(0.1)  # it pumps, or tries to
-    ended.set()
-    thread.join(30)
-    assert seen == [True]
+# ---- forks
 
 
-def test_a_thread_that_listens_waits_though_another_takes_what_came(alone: System) -> None:
-    got: list[int] = []
-    threads = [threading.Thread(target=lambda: got.append(alone.listen(30))) for _ in range(2)]
-    for each in threads:
-        each.start()
-    for number in range(2):  # the first message wakes both
-        alone._port.inbox.put(number)
-        assert until(alone, lambda: len(got) > number)  # noqa: B023 - in this round only
-    for each in threads:
-        each.join(30)
-    assert got == [0, 1]
+class Waits(RefActor):
+    async def receiveMsg_str(self, _message: str, _sender: object) -> None:
+        made.append("waits")
+        await asyncio.Event().wait()
+
+
+async def waits() -> None:
+    made.append("waits")
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("what", ["function", "handler"])
+def test_a_forked_child_may_collect_what_its_parent_awaits(alone: System, what: str) -> None:
+    """The collector in the child throws `GeneratorExit` into it. The parent lives on."""
+    made.clear()
+    call = farref.rpc_async("B", waits) if what == "function" else None
+    if call is None:
+        alone.tell(alone.create(Waits), "wait")
+    assert until(alone, lambda: made)
+    pid = os.fork()
+    if pid == 0:
+        for each in gc.get_objects():
+            if inspect.iscoroutine(each):
+                each.close()
+        os._exit(17)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 17
+    assert farref.rpc_sync("B", pow, (2, 3)) == 8
+
+
+# ---- what no public way reaches
+
+
+@pytest.mark.processes
+def test_a_handler_waits_while_a_function_is_pickled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that receives the answers tidies what is kept of functions now and then."""
+    monkeypatch.setattr(packing, "TIDY_SECONDS", 0.0)  # at each of its turns
+
+    def way() -> None:
+        used = [1]
+        assert farref.rpc_sync("B", lambda: len(used) + 1) == 2
+
+    with System("farrefBase", timeout=PATIENCE) as system:
+        system.worker("B")
+        pickled = Interrupting("/library.py", "/spaces.py", handler=call).at_every_place(way, 5)
+        assert sum(1 for _ in itertools.islice(pickled, 60)) > 20
 
 
 def test_a_call_that_starts_while_it_is_cancelled_is_not_remembered(alone: System) -> None:
@@ -310,7 +481,7 @@ def test_a_call_that_starts_while_it_is_cancelled_is_not_remembered(alone: Syste
             found = super().__contains__(what)
             if starts.ident is None:
                 starts.start()
-                assert begun.wait(30)  # not its end: the reply needs the lock
+                assert begun.wait(PATIENCE)  # not its end: the reply needs the lock
             return found
 
         def remove(self, what: CallId) -> None:
@@ -320,38 +491,8 @@ def test_a_call_that_starts_while_it_is_cancelled_is_not_remembered(alone: Syste
     server.unstarted = Meanwhile([call])
     with endpoint.core.lock:
         server._stop(Stop(endpoint.core.me, call), [])
-    starts.join(30)
+    starts.join(PATIENCE)
     assert not server.unstarted
-
-
-def test_a_program_is_in_its_system_while_it_enters_it_again(
-    alone: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lengths: list[int] = []
-
-    class Watched(list[Any]):
-        def __setitem__(self, *what: Any) -> None:
-            super().__setitem__(*what)
-            lengths.append(len(self))
-
-        def remove(self, what: Any) -> None:
-            super().remove(what)
-            lengths.append(len(self))
-
-    monkeypatch.setattr(current, "_programs", Watched(current._programs))
-    alone.__enter__()
-    assert lengths == [1]
-    assert current.frame().core is alone.endpoint.core
-
-
-def mailbox_of(system: System, address: ActorAddress) -> Any:
-    """The mailbox of an actor in this process."""
-    return system._asys._systemBase.actorRegistry[str(address.addressDetails)].instance._mailbox
-
-
-def loop_runs(of: Any) -> bool:
-    name = f"farref loop {of.endpoint.core.me}"
-    return any(thread.name == name for thread in threading.enumerate())
 
 
 def test_a_packet_that_leaves_when_its_system_has_ended_is_no_error(
@@ -373,119 +514,19 @@ def test_a_packet_that_leaves_when_its_system_has_ended_is_no_error(
     assert not caplog.records
 
 
-def test_an_async_function_that_comes_after_the_loop_has_ended_is_dropped(alone: System) -> None:
-    b = mailbox_of(alone, farref.get_worker_info("B").address)
-    assert farref.rpc_async("B", answer).result() == 1
-    assert loop_runs(b)
-    b.close()
-    assert until(alone, lambda: not loop_runs(b))
-    ended: list[str] = []
-
-    async def late() -> None:
-        ended.append("it ran")
-
-    request = Call(call=CallId(alone.endpoint.core.me, 1), cargo=Cargo(), chain=())
-    coroutine = late()
-    b.endpoint.server._await(request, CoroutineCell(coroutine), ())
-    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
-    assert not ended
-
-
-gone_on = threading.Event()
-"""Until this is set, the loop of B, in this process, is held up."""
-made: list[Any] = []
-
-
-class HoldsUp(RefActor):
-    """Holds up its own loop, and all coroutines that await there."""
-
-    def receiveMsg_str(self, _message: str, _sender: Any) -> None:
-        made.append("held up")
-        gone_on.wait(30)
-
-
-async def answer() -> int:
-    return 1
-
-
-def late() -> Any:
-    """Keeps the coroutine, so that the test sees its fate."""
-    made.append(coroutine := answer())
-    return coroutine
-
-
-def test_what_was_to_be_awaited_when_the_loop_ended_is_closed(
-    alone: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Python complains about a coroutine that was never started, wherever the collector runs."""
-    monkeypatch.setattr(mailbox, "LAST_HANDLERS", 0.05)
-    gone_on.clear()
-    made.clear()
-    actor = alone.create(HoldsUp)
-    try:
-        alone.tell(actor, "hold")
-        assert until(alone, lambda: made == ["held up"])
-        calls = [farref.rpc_async(actor, late), farref.remote(actor, late, frozen=True).future()]
-        assert until(alone, lambda: len(made) == 3)
-        stopped = mailbox_of(alone, actor)._loop
-        alone.tell(actor, ActorExitRequest())
-        assert until(alone, lambda: stopped._loop is None)
-    finally:
-        gone_on.set()
-    for call in calls:
-        with pytest.raises((WorkerDiedError, OwnerDiedError)):
-            call.result(10)
-    states = {inspect.CORO_CLOSED}
-    assert until(alone, lambda: set(map(inspect.getcoroutinestate, made[1:])) == states)
-
-
-def test_a_system_that_ends_while_it_is_looked_up_is_said_to_have_ended(
-    alone: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(directory, "names", lambda: ["somebody-elses"])
-    with pytest.raises(SystemDownError, match="just ended"):
-        directory.find("somebody-elses")
-
-
-def test_a_forked_child_may_collect_a_function_of_its_parents_that_waits(alone: System) -> None:
-    """The collector in an actor's process throws `GeneratorExit` into it. The actor lives on."""
-
-    def waiting() -> Generator[None, None, None]:
-        with current.running_in(alone.endpoint.core):
-            yield
-
-    suspended = waiting()
-    next(suspended)
-    pid = os.fork()
-    if pid == 0:
-        suspended.close()
-        os._exit(17)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 17
-    suspended.close()
-
-
-def test_a_forked_child_may_collect_a_handler_of_its_parents_that_waits(alone: System) -> None:
-    """The same for a handler of an actor, on the in-process base."""
-
-    async def handler() -> None:
-        await asyncio.Future()
-
-    actor = alone.create(HoldsUp)
-    assert farref.rpc_sync(actor, os.getpid) == os.getpid()
-    handlers = mailbox_of(alone, actor)._handlers
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    try:
-        suspended = handlers._finish(CoroutineCell(handler()), 1, alone.endpoint.core.address, ())
-        suspended.send(None)
-        pid = os.fork()
-        if pid == 0:
-            suspended.close()
-            os._exit(17)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 17
-        suspended.throw(asyncio.CancelledError)
-    except StopIteration:
-        pass
-    finally:
-        asyncio.set_event_loop(None)
-        loop.close()
+@pytest.mark.processes
+def test_a_finalizer_that_calls_while_its_thread_passes_the_lead_on_is_refused(gate: Path) -> None:
+    """The thread that receives its answer would need the lock that this thread has."""
+    with System("farrefBase", timeout=PATIENCE) as system:
+        system.worker("B")
+        system.worker("C")
+        port: Any = system._port
+        lead = port._loop.leadership
+        waiter = in_thread(lambda: farref.rpc_sync("B", hold, (gate,)))
+        assert until(system, lambda: lead.leader == waiter.ident)
+        try:
+            with lead._lock, pytest.raises(WouldBlockError, match="a finalizer for example"):
+                farref.rpc_sync("C", hold, (gate,), timeout=5)
+        finally:
+            gate.touch()
+            waiter.join(PATIENCE)

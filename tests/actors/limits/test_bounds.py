@@ -8,30 +8,27 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 import farref
 from farref import OverloadedError, RefActor, RRef, System
-from farref.actors.calls import calls
-from farref.actors.core import delivery, port
-from farref.actors.core.current import frame
-from farref.protocol import credit
-from farref.serialization import shared
 
 from ...bases import PROCESSES
+from ...waiting import eventually
 from ..helpers import PATIENCE, hold, idle, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from thespian.actors import ActorAddress
-
-    from farref.actors.handles.front import Front
 
 pytestmark = pytest.mark.processes
 
@@ -47,20 +44,20 @@ SMALL, LARGE = 100_000, 400_000
 SIZES = pytest.mark.parametrize("size", [SMALL, LARGE])
 
 
-@pytest.fixture
-def limits(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Small limits, for the system that is started next."""
-    monkeypatch.setattr(credit, "CREDIT_BYTES", LIMIT // 2)
-    monkeypatch.setattr(calls, "MAX_BACKLOG_BYTES", LIMIT)
-    monkeypatch.setattr(port, "MAX_INBOX_BYTES", LIMIT)
-    monkeypatch.setattr(delivery, "MAX_WAITING_BYTES", LIMIT)
-    monkeypatch.setattr(shared, "MOST_PASSING", 16)
-    monkeypatch.setattr(shared, "MOST_UNREAD", 8)
-    return monkeypatch
+SMALL_LIMITS: dict[str, object] = {
+    "protocol.credit.CREDIT_BYTES": LIMIT // 2,
+    "actors.calls.calls.MAX_BACKLOG_BYTES": LIMIT,
+    "actors.core.port.MAX_INBOX_BYTES": LIMIT,
+    "actors.core.delivery.MAX_WAITING_BYTES": LIMIT,
+    "serialization.shared.MOST_PASSING": 16,
+    "serialization.shared.MOST_UNREAD": 8,
+}
+SetLimits = Callable[[dict[str, object]], None]
 
 
 @pytest.fixture(params=["farrefBase"])
-def system(limits: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[System]:
+def system(limits: SetLimits, request: pytest.FixtureRequest) -> Iterator[System]:
+    limits(SMALL_LIMITS)
     with System(request.param, timeout=PATIENCE) as system:
         yield system
 
@@ -145,41 +142,12 @@ class Flood:
         assert self.done == self._count
 
 
-class Slow(RefActor):
-    """Handles messages once the gate is open, and records their order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.numbers: list[int] = []
-
-    def receiveMsg_tuple(self, message: tuple[Path, int, bytes], sender: ActorAddress) -> None:
-        gate, number, _ = message
-        hold(gate)
-        self.numbers.append(number)
-
-    def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
-        self.send(sender, self.numbers if message == "numbers" else os.getpid())
-
-
-class Object:
-    """The same for calls: `numbers` has the numbers of the calls, in order."""
-
-    def __init__(self) -> None:
-        self.numbers: list[int] = []
-
-    def take(self, gate: Path, number: int, load: bytes) -> int:
-        hold(gate)
-        self.numbers.append(number)
-        return number
-
-    def all(self) -> list[int]:
-        return self.numbers
-
-
 done: list[int] = []
+"""The numbers of the calls and messages of this process that were handled, in order."""
 
 
 def take(gate: Path, number: int, load: bytes) -> int:
+    """Note *number* once the gate is open."""
     hold(gate)
     done.append(number)
     return number
@@ -189,6 +157,39 @@ def take_all() -> list[int]:
     return done
 
 
+class Slow(RefActor):
+    """Its handlers do the same."""
+
+    def receiveMsg_tuple(self, message: tuple[Path, int, bytes], sender: ActorAddress) -> None:
+        take(*message)
+
+    def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
+        made: dict[str, Callable[[], object]] = {
+            "numbers": take_all,
+            "pid": os.getpid,
+            "sender": lambda: RRef(Sender(self)),
+        }
+        self.send(sender, made[message]())
+
+
+class Sender:
+    """Sends as an actor, from a thread that may wait."""
+
+    def __init__(self, actor: RefActor) -> None:
+        self.actor = actor
+
+    def flood(self, to: ActorAddress, gate: Path, count: int, size: int) -> int:
+        for number in range(count):
+            self.actor.send(to, (gate, number, bytes(size)))
+        return count
+
+
+class Object:
+    """Its methods do the same."""
+
+    take = staticmethod(take)
+
+
 def call_often(worker: str, count: int) -> int:
     return sum(farref.rpc_sync(worker, pow, (1, 1)) for _ in range(count))
 
@@ -196,10 +197,8 @@ def call_often(worker: str, count: int) -> int:
 @pytest.mark.parametrize("system", PROCESSES, indirect=True)
 @SIZES
 def test_messages_to_an_actor(system: System, gate: Path, size: int) -> None:
-    actor, count = system.create(Slow), FLOOD // size
-    info = system.endpoint.registrar_client.find(actor)
-    pid = system.ask(info, "pid")
-    watch = Gauge(os.getpid(), pid)
+    info, count = system.create(Slow), FLOOD // size
+    watch = Gauge(os.getpid(), system.ask(info, "pid"))
     flood = Flood(lambda number: system.tell(info, (gate, number, bytes(size))), count)
     flood.stops(watch)
     watch.check()
@@ -243,16 +242,14 @@ def test_requests_that_wait(system: System, gate: Path, ask: str, size: int) -> 
     flood.ends(system)
     found = [each.to_here() if isinstance(each, RRef) else each.result() for each in asked]
     assert found == list(range(count))
-    assert (ref.rpc_sync().all() if by_turns else farref.rpc_sync("B", take_all)) == found
+    assert farref.rpc_sync("B", take_all) == found
     watch.check()
 
 
 @SIZES
-def test_results_that_nobody_has_fetched(
-    system: System, monkeypatch: pytest.MonkeyPatch, size: int
-) -> None:
+def test_results_that_nobody_has_fetched(system: System, limits: SetLimits, size: int) -> None:
     """They are the program's. But they keep no descriptors, and the program's next call waits."""
-    monkeypatch.setattr(calls, "MAX_UNFETCHED_BYTES", FLOOD // 2)
+    limits({"actors.calls.calls.MAX_UNFETCHED_BYTES": FLOOD // 2})
     system.worker("B")
     count, futures = FLOOD // size, []
     pid = farref.rpc_sync("B", os.getpid)
@@ -287,6 +284,29 @@ def test_a_caller_that_is_slower_than_the_callee(system: System) -> None:
     watch.check()
 
 
+def fetch_and_stop(value: RRef[bytes], count: int) -> int:
+    """Stop this process when the fetches have left, before it takes their answers."""
+    futures = [value.future() for _ in range(count)]
+    os.kill(os.getpid(), signal.SIGSTOP)
+    return sum(len(future.result()) for future in futures)
+
+
+def test_a_process_that_fetches_and_takes_no_answers(system: System) -> None:
+    """Small values are copied at once, but only while their receiver is not behind."""
+    system.worker("B")
+    system.worker("C")
+    value = farref.remote("B", bytes, (30_000,))
+    process = psutil.Process(farref.rpc_sync("C", os.getpid))
+    watch = Gauge(farref.rpc_sync("B", os.getpid))
+    fetched = farref.rpc_async("C", fetch_and_stop, (value, 1000))
+    eventually(lambda: process.status() == psutil.STATUS_STOPPED)
+    assert farref.rpc_sync("B", call_often, ("B", 1000)) == 1000
+    watch.look()
+    process.resume()
+    assert fetched.result() == 1000 * 30_000
+    assert watch.memory < 4 * LIMIT
+
+
 class Flooder(RefActor):
     """Sends the asker as many messages as it is told to, from one handler, and then says so."""
 
@@ -306,9 +326,7 @@ class Flooder(RefActor):
 
 @SIZES
 def test_replies_pass_what_a_program_does_not_listen_for(system: System, size: int) -> None:
-    actor = system.create(Flooder)
-    info = system.endpoint.registrar_client.find(actor)
-    count = FLOOD // size
+    info, count = system.create(Flooder), FLOOD // size
     watch = Gauge(os.getpid())
     system.tell(info, (count, size))
     for _ in range(20):
@@ -319,9 +337,9 @@ def test_replies_pass_what_a_program_does_not_listen_for(system: System, size: i
     assert [system.listen()[0] for _ in range(count)] == list(range(count))
 
 
-def test_a_handler_that_sends_too_much(limits: pytest.MonkeyPatch) -> None:
+def test_a_handler_that_sends_too_much(limits: SetLimits) -> None:
     """It may not wait, so it gets an error."""
-    limits.setattr(calls, "MAX_UNSENT_BYTES", 2 * LIMIT)
+    limits(SMALL_LIMITS | {"actors.calls.calls.MAX_UNSENT_BYTES": 2 * LIMIT})
     with System("farrefBase", timeout=PATIENCE) as system:
         actor = system.create(Flooder)
         system.tell(actor, (FLOOD // SMALL, SMALL))
@@ -333,8 +351,9 @@ def test_a_handler_that_sends_too_much(limits: pytest.MonkeyPatch) -> None:
     assert "bytes of mail" in why
 
 
-def test_a_thread_that_waits_for_too_long_is_told(limits: pytest.MonkeyPatch, gate: Path) -> None:
+def test_a_thread_that_waits_for_too_long_is_told(limits: SetLimits, gate: Path) -> None:
     """It gets an error after the system's timeout, and its message does not go ahead."""
+    limits(SMALL_LIMITS)
     with System("farrefBase", timeout=5) as system:
         system.worker("B", threads=1)
         futures = []
@@ -350,35 +369,22 @@ def test_a_thread_that_waits_for_too_long_is_told(limits: pytest.MonkeyPatch, ga
         assert [future.result() for future in futures] == list(range(len(futures)))
 
 
-def flood_actor(actor: ActorAddress, gate: Path, count: int, size: int) -> int:
-    front: Front = frame().core.front
-    to = front.registrar_client.at(actor)
-    assert to is not None
-    for number in range(count):
-        front.calls.tell(to, (gate, number, bytes(size)))
-    return count
-
-
 @SIZES
 def test_two_that_flood_each_other_both_finish(system: System, gate: Path, size: int) -> None:
-    """Their functions send to each other's handlers. Calls and answers get through meanwhile."""
-    one, other = system.create(Slow), system.create(Slow)
-    count = FLOOD // size // 2
-    pids = [system.ask(each, "pid") for each in (one, other)]
-    watch = Gauge(*pids)
+    """Methods at each of them send to the other's handlers. Calls and answers get through."""
+    count, actors = FLOOD // size // 2, [system.create(Slow), system.create(Slow)]
+    watch = Gauge(*(system.ask(each, "pid") for each in actors))
+    senders = [system.ask(each, "sender") for each in actors]
     ends = [
-        farref.rpc_async(
-            system.endpoint.registrar_client.find(each), flood_actor, (to, gate, count, size)
-        )
-        for each, to in ((one, other), (other, one))
+        sender.rpc_async().flood(to, gate, count, size)
+        for sender, to in zip(senders, reversed(actors), strict=True)
     ]
     assert not until(system, lambda: any(end.done() for end in ends), 1.0)
     watch.check()
-    for each in (one, other):
-        assert farref.rpc_sync(system.endpoint.registrar_client.find(each), pow, (2, 3)) == 8
+    assert [farref.rpc_sync(each, pow, (2, 3)) for each in actors] == [8, 8]
     gate.touch()
     assert [end.result() for end in ends] == [count, count]
-    for each in (one, other):
+    for each in actors:
         assert until(system, lambda: system.ask(each, "numbers") == list(range(count)))  # noqa: B023 - asked in this turn only
     watch.check()
 

@@ -1,13 +1,14 @@
 """Every limit, reached with small numbers: a named error or a wait, and work goes on after it.
 
-See docs/limits.md. Actors of the in-process base live in this process, so the tests can set its
-limits here. A limit of the base's own is given to the base.
+See docs/limits.md. Actors of the in-process base live in this process, so a limit that is set here
+holds for them at once.
 """
 
 from __future__ import annotations
 
 import pickle
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,18 +18,12 @@ from thespian.system.transport.asyncTransportBase import DROP_TRANSMITS_LEVEL
 import farref
 from farref import OverloadedError, RefActor, RRef, SerializationError, System
 from farref.actors.base import Limits, MessageTooLarge, system_base
-from farref.actors.calls import calls
-from farref.actors.core import delivery as packets
-from farref.actors.core import port
 from farref.actors.hosting import bases
-from farref.actors.serving import server as serving
 from farref.actors.wire import cargoes
 from farref.actors.wire.messages import Envelope, WorkerInfo
-from farref.protocol import credit, delivery, owner
 from farref.protocol.delivery import Packet
 from farref.protocol.ids import ForkId, RRefId, WorkerId
 from farref.protocol.messages import Cargo, Descriptor, Tell
-from farref.serialization import pickling
 from farref.serialization.payload import Payload
 
 from ...base.kit import Echo, running
@@ -39,6 +34,8 @@ from ..helpers import PATIENCE, assert_nothing_held, hold, idle, until
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+SetLimits = Callable[[dict[str, object]], None]
 
 
 @pytest.fixture
@@ -51,21 +48,29 @@ def here() -> Iterator[System]:
         assert_nothing_held(system)
 
 
-class Slow:
-    """An object with methods that run until a gate is open."""
-
-    def wait(self, gate: Path, number: int = 0) -> int:
-        hold(gate)
-        return number
-
-
 # ---- queues
 
 
-def test_calls_that_wait_for_a_thread(
-    here: System, gate: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(serving, "MAX_WAITING", 3)
+class Slow:
+    """Its methods run until a gate is open. It notes how many have run at once."""
+
+    def __init__(self) -> None:
+        self.running = 0
+        self.most = 0
+
+    def wait(self, gate: Path, number: int = 0) -> int:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        hold(gate)
+        self.running -= 1
+        return number
+
+    def count(self) -> int:
+        return self.most
+
+
+def test_calls_that_wait_for_a_thread(here: System, gate: Path, limits: SetLimits) -> None:
+    limits({"actors.serving.server.MAX_WAITING": 3})
     futures = [farref.rpc_async("B", hold, (gate, n)) for n in range(8)]
     last = farref.remote("B", hold, (gate, 9))
     with pytest.raises(OverloadedError, match=r"B did not start .* wait already for a thread"):
@@ -77,10 +82,8 @@ def test_calls_that_wait_for_a_thread(
     assert farref.rpc_sync("B", hold, (gate, 7)) == 7
 
 
-def test_requests_that_wait_for_one_object(
-    here: System, gate: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(owner, "MAX_QUEUED", 3)
+def test_requests_that_wait_for_one_object(here: System, gate: Path, limits: SetLimits) -> None:
+    limits({"protocol.owner.MAX_QUEUED": 3})
     slow = farref.remote("B", Slow)
     assert farref.wait([slow]) == ([slow], [])
     futures = [slow.rpc_async().wait(gate, n) for n in range(8)]
@@ -93,44 +96,29 @@ def test_requests_that_wait_for_one_object(
     assert slow.rpc_sync().wait(gate, 7) == 7
 
 
-class Alone:
-    """Notices if two of its methods run at once."""
-
-    def __init__(self) -> None:
-        self.running = 0
-        self.most = 0
-
-    def work(self, gate: Path) -> None:
-        self.running += 1
-        self.most = max(self.most, self.running)
-        hold(gate)
-        self.running -= 1
-
-    def count(self) -> int:
-        return self.most
-
-
 def test_a_refused_request_frees_no_object_that_it_never_had(tmp_path: Path) -> None:
     """Once a cancelled request was taken for the running one, and the next ran beside that."""
     first, gate = tmp_path / "first", tmp_path / "gate"
     with System("simpleSystemBase", timeout=PATIENCE) as system:
         system.worker("B", threads=4)
-        alone = farref.remote("B", Alone)
-        assert farref.wait([alone]) == ([alone], [])
-        running = alone.rpc_async().work(first)
-        cancelled = alone.rpc_async().work(gate)
-        after = alone.rpc_async().work(gate)
+        slow = farref.remote("B", Slow)
+        assert farref.wait([slow]) == ([slow], [])
+        running = slow.rpc_async().wait(first)
+        cancelled, after = (slow.rpc_async().wait(gate) for _ in range(2))
         assert cancelled.cancel()
         gate.touch()
         assert not until(system, after.done, 0.3)
         first.touch()
-        running.result()
-        after.result()
-        assert alone.rpc_sync().count() == 1
+        assert (running.result(), after.result()) == (0, 0)
+        assert slow.rpc_sync().count() == 1
 
 
-class Chatty(RefActor):
-    """Sends more than one peer takes while its handler runs."""
+class Teller(RefActor):
+    """Sends numbers, to the sender or another actor; and how many, if it could not send all."""
+
+    def receiveMsg_int(self, message: int, sender: ActorAddress) -> None:
+        for number in range(message):
+            self.send(sender, number)
 
     def receiveMsg_tuple(self, message: tuple[Any, int], sender: ActorAddress) -> None:
         target, count = message
@@ -143,25 +131,8 @@ class Chatty(RefActor):
         self.send(sender, (sent, why))
 
 
-class Sink(RefActor):
-    def receiveMsg_int(self, message: int, sender: ActorAddress) -> None:
-        self.count = getattr(self, "count", 0) + 1
-
-    def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
-        self.send(sender, getattr(self, "count", 0))
-
-
-def test_what_handlers_send(here: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    for limit in ("MAX_BACKLOG", "MAX_UNSENT"):
-        monkeypatch.setattr(calls, limit, 20)
-    chatty, sink = here.create(Chatty, "chatty"), here.create(Sink, "sink")
-    sent, why = here.ask(chatty, (sink, 10_000))
-    assert "has not taken 20 messages and" in why
-    assert until(here, lambda: here.ask(sink, "count") == sent)
-
-
 class Numbers(RefActor):
-    """Handles messages once the gate is open, and records their order."""
+    """Notes the numbers of its messages, of some of them once a gate is open."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -172,131 +143,171 @@ class Numbers(RefActor):
         hold(gate)
         self.numbers.append(number)
 
+    def receiveMsg_int(self, message: int, sender: ActorAddress) -> None:
+        self.numbers.append(message)
+
     def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
         self.send(sender, self.numbers)
 
 
-def small_queues(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(port, "MAX_INBOX", 10)
-    monkeypatch.setattr(delivery, "WINDOW", 8)
-    monkeypatch.setattr(calls, "MAX_BACKLOG", 20)
+def test_what_handlers_send(here: System, limits: SetLimits) -> None:
+    limits({f"actors.calls.calls.{name}": 20 for name in ("MAX_BACKLOG", "MAX_UNSENT")})
+    teller, numbers = here.create(Teller), here.create(Numbers)
+    sent, why = here.ask(teller, (numbers, 10_000))
+    assert "has not taken 20 messages and" in why
+    assert until(here, lambda: here.ask(numbers, "numbers") == list(range(sent)))
 
 
-def few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(credit, "CREDIT_BYTES", 50_000)
-    monkeypatch.setattr(port, "MAX_INBOX_BYTES", 100_000)
-    monkeypatch.setattr(calls, "MAX_BACKLOG_BYTES", 100_000)
+SMALL_QUEUES: dict[str, object] = {
+    "actors.core.port.MAX_INBOX": 10,
+    "protocol.delivery.WINDOW": 8,
+    "actors.calls.calls.MAX_BACKLOG": 20,
+}
+FEW_BYTES: dict[str, object] = {
+    "protocol.credit.CREDIT_BYTES": 50_000,
+    "actors.core.port.MAX_INBOX_BYTES": 100_000,
+    "actors.calls.calls.MAX_BACKLOG_BYTES": 100_000,
+}
 
 
 WAITING = {
-    "messages": (small_queues, 0, (20, 0), 10 + 8 + 20 + 2),
-    "bytes": (few_bytes, 10_000, (0, 100_000), (100_000 + 2 * 50_000 + 100_000) // 10_000 + 2),
+    "messages": (SMALL_QUEUES, 0, 20, 10 + 8 + 20 + 2),
+    "bytes": (FEW_BYTES, 10_000, 10, (100_000 + 2 * 50_000 + 100_000) // 10_000 + 2),
 }
-"""The limits, the bytes of a message, the load of the sender that waits, and what it has sent."""
+"""The limits, the bytes of a message, and how many messages wait, and have been sent, then."""
 
 
 @pytest.mark.parametrize("counted", WAITING)
 def test_messages_that_wait_for_a_handler(
-    here: System, gate: Path, monkeypatch: pytest.MonkeyPatch, counted: str
+    here: System, gate: Path, limits: SetLimits, counted: str
 ) -> None:
     """Senders of more wait; control messages do not. Then all arrive, in order."""
-    limit, size, load, most = WAITING[counted]
-    limit(monkeypatch)
-    info = here.endpoint.registrar_client.find(here.create(Numbers))
+    values, size, waiting, most = WAITING[counted]
+    limits(values)
+    here.create(Numbers, "numbers")
     sent: list[int] = []
 
     def tell() -> None:
         for number in range(100):
-            here.tell(info, (gate, number, bytes(size)))
+            here.tell("numbers", (gate, number, bytes(size)))
             sent.append(number)
-
-    def waits() -> bool:
-        pairs = zip(here.endpoint.delivery.load(info.id, "mail"), load, strict=True)
-        return all(now >= least for now, least in pairs)
 
     thread = threading.Thread(target=tell)
     thread.start()
-    assert until(here, waits)
+    assert until(here, lambda: farref.counters().backlog >= waiting)
     idle(here, 0.2)
     assert len(sent) <= most
-    if counted == "bytes":  # calls overtake them
-        assert farref.rpc_sync(info, len, (bytes(size),)) == size
+    if size:  # calls overtake them
+        assert farref.rpc_sync("numbers", len, (bytes(size),)) == size
     gate.touch()
     assert until(here, lambda: not thread.is_alive())
-    assert here.ask(info, "numbers") == list(range(100))
+    assert here.ask("numbers", "numbers") == list(range(100))
 
 
-MOST = 10 + 2 * 8
-"""In an inbox for 10: one window of 8 fills it, and one was acknowledged before."""
+def check_what_waits_for_the_program(system: System) -> None:
+    system.tell(system.create(Teller), 100)
+    idle(system, 0.3)
+    # In an inbox for 10: one window of 8 fills it, and one was acknowledged before.
+    assert farref.counters().inbox <= 10 + 2 * 8
+    assert [system.listen() for _ in range(100)] == list(range(100))
 
 
-class Teller(RefActor):
-    def receiveMsg_int(self, message: int, sender: ActorAddress) -> None:
-        for number in range(message):
-            self.send(sender, number)
-
-
-def test_messages_that_wait_for_the_program(here: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    small_queues(monkeypatch)
-    here.tell(here.create(Teller), 100)
-    idle(here, 0.3)
-    assert here._port.inbox.qsize() <= MOST
-    assert [here.listen() for _ in range(100)] == list(range(100))
+def test_messages_that_wait_for_the_program(here: System, limits: SetLimits) -> None:
+    limits(SMALL_QUEUES)
+    check_what_waits_for_the_program(here)
 
 
 @pytest.mark.parametrize("base", PROCESSES)
-def test_messages_that_wait_in_real_processes(
-    base: str, gate: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small_queues(monkeypatch)  # before the actors are forked
+def test_messages_that_wait_in_real_processes(base: str, gate: Path, limits: SetLimits) -> None:
+    limits(SMALL_QUEUES)  # before the actors are forked
     with System(base, timeout=PATIENCE) as system:
-        actor = system.create(Numbers)
+        system.create(Numbers, "numbers")
         for number in range(18):
-            system.tell(actor, (gate, number))
-        info = system.endpoint.registrar_client.find(actor)
+            system.tell("numbers", (gate, number))
         system.worker("B")
         assert farref.rpc_sync("B", pow, (2, 3)) == 8
         gate.touch()
         for number in range(18, 200):
-            system.tell(info, (gate, number))
-        assert until(system, lambda: system.ask(info, "numbers") == list(range(200)))
-        system.tell(system.create(Teller), 100)
-        idle(system, 0.3)
-        assert system._port.inbox.qsize() <= MOST
-        assert [system.listen() for _ in range(100)] == list(range(100))
+            system.tell("numbers", (gate, number))
+        assert until(system, lambda: system.ask("numbers", "numbers") == list(range(200)))
+        check_what_waits_for_the_program(system)
 
 
 # ---- sizes
 
 
-def test_references_in_one_message(here: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pickling, "MAX_REFERENCES", 10)
+def test_references_in_one_message(here: System, limits: SetLimits) -> None:
+    limits({"serialization.pickling.MAX_REFERENCES": 10})
     refs = [RRef(n) for n in range(11)]
     assert farref.rpc_sync("B", len, (refs[:10],)) == 10
     with pytest.raises(SerializationError, match="11 references, but the limit is 10"):
         farref.rpc_sync("B", len, (refs,))
 
 
-def test_bytes_of_one_message(here: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the caller, and at the callee, which returns the result."""
-    monkeypatch.setattr(bases, "largest", lambda _: 10_000)
-    ref = RRef([1])
-    assert farref.rpc_sync("B", len, (b"x" * 5000,)) == 5000
-    for call in (farref.remote, farref.rpc_async):
-        with pytest.raises(SerializationError, match=r"program cannot .* 12\d+ bytes: .* 10000"):
-            call("B", len, ([b"x" * 10_000, ref],))
-    with pytest.raises(SerializationError, match=r"B cannot .* is 10000"):
-        farref.rpc_sync("B", bytes, (10_000,))
-    big = farref.remote("B", bytes, (10_000,))
-    with pytest.raises(SerializationError, match=r"B cannot .* is 10000"):
-        big.to_here()
-    assert big.rpc_sync().count(0) == 10_000
-
-
-def test_many_messages_are_several_packets(here: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packets, "PACKET_BYTES", 10_000)
+def test_many_messages_are_several_packets(here: System, limits: SetLimits) -> None:
+    limits({"actors.core.delivery.PACKET_BYTES": 10_000})
     futures = [farref.rpc_async("B", len, (b"x" * 4000,)) for _ in range(50)]
     assert [future.result() for future in futures] == [4000] * 50
+
+
+@pytest.mark.processes
+def test_bytes_of_one_message_on_our_base() -> None:
+    """At the caller, and at the callee, which returns the result."""
+    base = system_base(limits=Limits(max_message_bytes=100_000))
+    with System(base, timeout=PATIENCE) as system:
+        system.worker("B")
+        ref = RRef([1])
+        for call in (farref.remote, farref.rpc_async):
+            with pytest.raises(SerializationError, match=r"program .* 10\d+ bytes: .* 100000"):
+                call("B", len, ([b"x" * 100_000, ref],))
+        with pytest.raises(SerializationError, match=r"B cannot .* is 100000"):
+            farref.rpc_sync("B", str.zfill, ("", 100_000))
+        big = farref.remote("B", str.zfill, ("", 100_000))
+        with pytest.raises(SerializationError, match=r"B cannot .* is 100000"):
+            big.to_here()
+        assert big.rpc_sync().count("0") == 100_000
+        futures = [farref.rpc_async("B", len, (b"x" * 60_000,)) for _ in range(5)]
+        assert [future.result() for future in futures] == [60_000] * 5
+
+
+class Oversized(Actor):
+    """Sends too much to another actor, and reports the outcome."""
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        match message:
+            case ActorAddress():
+                self.asker = sender
+                self.send(message, b"x" * 100_000)
+            case PoisonMessage():
+                self.send(self.asker, message.details)
+
+
+@pytest.mark.processes
+def test_a_plain_message_that_is_too_large_on_our_base() -> None:
+    """An actor is told as Thespian tells it."""
+    with running(limits=Limits(max_message_bytes=100_000)) as system:
+        echo = system.createActor(Echo)
+        with pytest.raises(MessageTooLarge, match=r"100\d+ bytes .* sends at most 100000"):
+            system.tell(echo, b"x" * 100_000)
+        assert system.ask(echo, "hello", PATIENCE) == "hello"
+        told = system.ask(system.createActor(Oversized), echo, PATIENCE)
+        assert "MessageTooLarge" in told
+
+
+class Full:
+    """A stock transport that has too much to send."""
+
+    _aTB_queuedPendingTransmits = range(DROP_TRANSMITS_LEVEL)  # noqa: N815 - Thespian's name
+
+
+def test_what_thespian_would_drop_is_an_error() -> None:
+    nobody = ActorAddress(None)
+    bases.check_plain(None, nobody)
+    with pytest.raises(OverloadedError, match="Thespian drops all others after 1050"):
+        bases.check_plain(Full(), nobody)
+
+
+# ---- the pieces of a packet
 
 
 def test_pieces_are_the_packet() -> None:
@@ -331,55 +342,3 @@ def test_no_message_takes_more_than_was_said() -> None:
     data, beside = written(packet, owners[0], owners[1])
     envelope = Envelope(address, data, tuple(beside))
     assert len(pickle.dumps(envelope, 5)) <= cargoes.bytes_of(cargo)
-
-
-@pytest.mark.processes
-def test_bytes_of_one_message_on_our_base() -> None:
-    base = system_base(limits=Limits(max_message_bytes=100_000))
-    with System(base, timeout=PATIENCE) as system:
-        system.worker("B")
-        with pytest.raises(SerializationError, match="limit is 100000"):
-            farref.rpc_sync("B", len, (b"x" * 100_000,))
-        futures = [farref.rpc_async("B", len, (b"x" * 60_000,)) for _ in range(5)]
-        assert [future.result() for future in futures] == [60_000] * 5
-
-
-@pytest.mark.processes
-def test_a_plain_message_that_is_too_large_on_our_base() -> None:
-    with running(limits=Limits(max_message_bytes=100_000)) as system:
-        echo = system.createActor(Echo)
-        with pytest.raises(MessageTooLarge, match=r"100\d+ bytes .* sends at most 100000"):
-            system.tell(echo, b"x" * 100_000)
-        assert system.ask(echo, "hello", PATIENCE) == "hello"
-
-
-class Oversized(Actor):
-    """Sends too much to another actor, and reports the outcome."""
-
-    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
-        match message:
-            case ActorAddress():
-                self.asker = sender
-                self.send(message, b"x" * 100_000)
-            case PoisonMessage():
-                self.send(self.asker, message.details)
-
-
-@pytest.mark.processes
-def test_an_actor_is_told_as_thespian_tells_it() -> None:
-    with running(limits=Limits(max_message_bytes=100_000)) as system:
-        told = system.ask(system.createActor(Oversized), system.createActor(Echo), PATIENCE)
-        assert "MessageTooLarge" in told
-
-
-class Full:
-    """A stock transport that has too much to send."""
-
-    _aTB_queuedPendingTransmits = range(DROP_TRANSMITS_LEVEL)  # noqa: N815 - Thespian's name
-
-
-def test_what_thespian_would_drop_is_an_error() -> None:
-    nobody = ActorAddress(None)
-    bases.check_plain(None, nobody)
-    with pytest.raises(OverloadedError, match="Thespian drops all others after 1050"):
-        bases.check_plain(Full(), nobody)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from farref.serialization.pickling import TOO_LITTLE
-
 from ..scripts import run, started
 
 if TYPE_CHECKING:
@@ -59,6 +57,7 @@ LITTLE = """
             assert mine.to_here() == ["a", "b", "c"]
             assert farref.rpc_sync("B", len, (bytes(200 * MB),)) == 200 * MB
 """
+TOO_LITTLE = "this process has too little memory for it; pass it in parts, or pass an RRef to it"
 ENDS = f"""\
 allocates MemoryError
 creates MemoryError

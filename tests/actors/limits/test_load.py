@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,20 +12,15 @@ from thespian.actors import ActorAddress
 
 import farref
 from farref import RefActor, RRef, System
-from farref.actors.calls import calls
-from farref.protocol.delivery import WINDOW
 
 from ...stopping import stopped
 from ..helpers import PATIENCE, until
 
 
-def test_a_thousand_calls_in_flight(system: System) -> None:
+def test_many_calls_and_objects_in_flight(system: System) -> None:
     futures = [farref.rpc_async("BC"[n % 2], pow, (n, 2)) for n in range(1000)]
-    assert [future.result() for future in futures] == [n * n for n in range(1000)]
-
-
-def test_hundreds_of_objects_in_flight(system: System) -> None:
     refs = [farref.remote("BC"[n % 2], list, ((n,),)) for n in range(300)]
+    assert [future.result() for future in futures] == [n * n for n in range(1000)]
     assert farref.get(refs) == [[n] for n in range(300)]
 
 
@@ -45,25 +40,16 @@ def _ping(depth: int) -> int:
 def test_many_threads_of_the_program(system: System) -> None:
     actor = system.create(Echo)
     ref = RRef([1])
-    bad: list[BaseException] = []
 
     def work(number: int) -> None:
-        try:
-            for n in range(10):
-                assert farref.rpc_sync("BC"[n % 2], pow, (number, 2)) == number**2
-                assert system.ask(actor, (number, n, ref)) == (number, n, ref)
-                assert farref.remote("B", list, ((n,),)).to_here() == [n]
-                assert RRef(number).to_here() == number
-        except BaseException as error:
-            bad.append(error)
+        for n in range(10):
+            assert farref.rpc_sync("BC"[n % 2], pow, (number, 2)) == number**2
+            assert system.ask(actor, (number, n, ref)) == (number, n, ref)
+            assert farref.remote("B", list, ((n,),)).to_here() == [n]
+            assert RRef(number).to_here() == number
 
-    threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    assert not bad
-    assert not any(thread.is_alive() for thread in threads)
+    with ThreadPoolExecutor(12) as threads:
+        assert list(threads.map(work, range(12), timeout=PATIENCE)) == [None] * 12
 
 
 class Echo(RefActor):
@@ -85,15 +71,14 @@ class Counter(RefActor):
 
 
 def test_who_sends_too_much_waits_and_nothing_is_lost(
-    system: System, monkeypatch: pytest.MonkeyPatch
+    system: System, limits: Callable[[dict[str, object]], None]
 ) -> None:
-    monkeypatch.setattr(calls, "MAX_BACKLOG", 100)
+    limits({"actors.calls.calls.MAX_BACKLOG": 100})
     actor = system.create(Counter)
-    info = system.endpoint.registrar_client.find(actor)
-    most = 0
+    before, most = farref.counters().backlog, 0
     for number in range(1000):
         system.tell(actor, number)
-        most = max(most, system.endpoint.delivery.load(info.id, "mail")[0])
+        most = max(most, farref.counters().backlog - before)
     assert most <= 101
     assert until(system, lambda: system.ask(actor, "count") == 1000)
 
@@ -104,10 +89,10 @@ def test_a_fetch_comes_after_the_calls_that_wait_for_room() -> None:
         system.worker("B")
         numbers = farref.remote("B", list)
         assert numbers.to_here() == []
-        many = WINDOW + 100
+        many = 1024 + 100  # so many may be in flight, and more
         with stopped(farref.rpc_sync("B", os.getpid)):
             appended = [numbers.rpc_async().append(number) for number in range(many)]
             found = thread.submit(numbers.to_here)
-            assert until(system, lambda: system.endpoint.calls.in_flight == many + 1)
+            assert until(system, lambda: farref.counters().in_flight == many + 1)
         assert found.result(PATIENCE) == list(range(many))
         assert not any(each.result() for each in appended)

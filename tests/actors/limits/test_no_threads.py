@@ -15,7 +15,7 @@ import farref
 from farref import SystemDownError
 
 from ...bases import PROCESSES
-from ...waiting import eventually
+from ...waiting import PATIENCE, eventually
 from ..scripts import started
 
 if TYPE_CHECKING:
@@ -25,12 +25,11 @@ if TYPE_CHECKING:
     from farref import System
 
 pytestmark = pytest.mark.processes
-PATIENCE = 30.0
 START = threading.Thread.start
 
 
-def limit(gate: Path, tries: Path) -> None:
-    """Start no thread in this process before *gate* is there; *tries* shows that one was wanted."""
+def late(gate: Path, tries: Path) -> Callable[[threading.Thread], None]:
+    """`Thread.start` that fails until *gate* is there; *tries* shows that a thread was wanted."""
 
     def start(thread: threading.Thread) -> None:
         if not gate.exists():
@@ -38,7 +37,12 @@ def limit(gate: Path, tries: Path) -> None:
             raise RuntimeError("can't start new thread")
         START(thread)
 
-    threading.Thread.start = start  # type: ignore[method-assign, assignment]
+    return start
+
+
+def limit(gate: Path, tries: Path) -> None:
+    """Start no thread in this process before *gate* is there."""
+    threading.Thread.start = late(gate, tries)  # type: ignore[method-assign, assignment]
 
 
 def nested(depth: int) -> int:
@@ -126,13 +130,7 @@ def slowly_here(number: int) -> int:
 def test_a_program_serves_when_it_gets_a_thread(
     system: System, gate: Path, tries: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def start(thread: threading.Thread) -> None:
-        if not gate.exists():
-            tries.touch()
-            raise RuntimeError("can't start new thread")
-        START(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", start)
+    monkeypatch.setattr(threading.Thread, "start", late(gate, tries))
     futures = [farref.rpc_async("B", call_back, (n,)) for n in range(4)]
     eventually(tries.exists)
     gate.touch()
@@ -177,11 +175,10 @@ def test_workers_and_actors_begin_without_threads(base: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("base", PROCESSES)
-def test_a_system_that_gets_no_thread_says_so(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def start(_thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", start)
+def test_a_system_that_gets_no_thread_says_so(
+    base: str, monkeypatch: pytest.MonkeyPatch, gate: Path, tries: Path
+) -> None:
+    monkeypatch.setattr(threading.Thread, "start", late(gate, tries))
     with pytest.raises(SystemDownError, match=r"did not start: can't start new thread"):
         farref.System(base)
     monkeypatch.undo()

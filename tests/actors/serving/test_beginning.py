@@ -27,22 +27,17 @@ def note(name: Any) -> Any:
     return name
 
 
-def note_and_hold(name: str, gate: Path) -> str:
+def note_and_hold(name: str, gate: Path) -> Any:
     """It keeps its thread until *gate* opens."""
-    _begun.append(name)
-    held: str = hold(gate, name)
-    return held
+    return hold(gate, note(name))
 
 
 async def note_later(name: Any) -> Any:
-    _begun.append(name)
-    return name
+    return note(name)
 
 
-async def note_and_keep_the_loop(name: str, gate: Path) -> str:
-    _begun.append(name)
-    held: str = hold(gate, name)
-    return held
+async def note_and_keep_the_loop(name: str, gate: Path) -> Any:
+    return note_and_hold(name, gate)
 
 
 def forget() -> RRef[list[Any]]:

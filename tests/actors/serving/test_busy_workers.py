@@ -13,6 +13,7 @@ import farref
 from farref import RefActor, RRef, System
 
 from ...bases import BASES, PROCESSES
+from ...waiting import eventually
 from ..conftest import GRACE
 from ..helpers import HELD, PATIENCE, hold, make_box, until
 
@@ -34,17 +35,12 @@ class Blocking(RefActor):
 
 
 def share(ref: RRef[Any]) -> None:
-    """C gets B's object, is confirmed, and drops it again."""
-    assert farref.rpc_sync("C", _confirmed, (ref,))
+    """C gets the object, is confirmed, and drops it again."""
+    farref.rpc_sync("C", be_confirmed, (ref,))
 
 
-def _confirmed(ref: RRef[Any]) -> bool:
-    end = time.monotonic() + PATIENCE
-    while not ref.confirmed_by_owner():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.0005)
-    return True
+def be_confirmed(ref: RRef[Any]) -> None:
+    eventually(ref.confirmed_by_owner)
 
 
 def spin(gate: Path) -> None:
@@ -103,16 +99,12 @@ def test_a_busy_program_delays_no_share(forking_system: System) -> None:
     for name in "BC":
         system.worker(name)
     ref = RRef([1])
-    future = farref.rpc_async("B", _pass_to, ("C", ref))
+    future = farref.rpc_async("B", share, (ref,))
     end = time.monotonic() + PATIENCE
     while not future.done() and time.monotonic() < end:
         sum(range(100))
     assert future.done()
-    assert future.result()
-
-
-def _pass_to(name: str, ref: RRef[Any]) -> bool:
-    return bool(farref.rpc_sync(name, _confirmed, (ref,)))
+    assert future.result() is None
 
 
 def test_a_program_that_does_nothing_owns_uses_and_receives(system: System) -> None:

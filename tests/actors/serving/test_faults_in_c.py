@@ -7,6 +7,7 @@ import mmap
 import os
 import signal
 import tempfile
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import psutil
@@ -15,13 +16,10 @@ from thespian.actors import Actor
 
 import farref
 from farref import OwnerDiedError, RefActor, System, SystemDownError, WorkerDiedError
-from farref.actors.shells.worker import Worker
 
 from ...bases import PROCESSES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from thespian.actors import ActorAddress
 
 pytestmark = pytest.mark.processes
@@ -75,24 +73,24 @@ def leaves() -> None:
     os._exit(3)
 
 
-FAULTS = [
-    pytest.param(segmentation_fault, "SIGSEGV", id="SIGSEGV"),
-    pytest.param(bus_error, "SIGBUS", id="SIGBUS"),
-    pytest.param(aborts, "SIGABRT", id="SIGABRT"),
-    pytest.param(divides_by_zero, "SIGFPE", id="SIGFPE"),
-    pytest.param(runs_no_code, "SIGILL", id="SIGILL"),
-]
-OTHERS = [
-    pytest.param(stack_overflow, "killed by SIGSEGV", id="stack"),
-    pytest.param(is_killed, "killed by SIGKILL, by a user, or for lack of memory", id="SIGKILL"),
-    pytest.param(leaves, "exit code 3", id="exit"),
-]
+FAULTS: dict[str, Callable[[], None]] = {
+    "SIGSEGV": segmentation_fault,
+    "SIGBUS": bus_error,
+    "SIGABRT": aborts,
+    "SIGFPE": divides_by_zero,
+    "SIGILL": runs_no_code,
+}
+OTHERS: dict[str, Callable[[], None]] = {
+    "killed by SIGSEGV": stack_overflow,
+    "killed by SIGKILL, by a user, or for lack of memory": is_killed,
+    "exit code 3": leaves,
+}
 
 
-@pytest.mark.parametrize(("fault", "name"), FAULTS)
+@pytest.mark.parametrize("name", FAULTS)
 @pytest.mark.parametrize("base", PROCESSES)
 def test_a_fault_ends_the_worker_and_is_named(
-    capfd: pytest.CaptureFixture[str], base: str, fault: Callable[[], None], name: str
+    capfd: pytest.CaptureFixture[str], base: str, name: str
 ) -> None:
     with System(base) as system:
         system.worker("B")
@@ -100,28 +98,28 @@ def test_a_fault_ends_the_worker_and_is_named(
         with pytest.raises(
             WorkerDiedError, match=rf"B died before it replied \(killed by {name}\)"
         ):
-            farref.rpc_sync("B", fault)
+            farref.rpc_sync("B", FAULTS[name])
         with pytest.raises(OwnerDiedError, match=rf"died \(killed by {name}\)"):
             box.to_here()
         assert system.shutdown() == []  # no process had to be killed
     written = capfd.readouterr().err
     assert "Fatal Python error" in written
-    assert f"in {fault.__name__}" in written
+    assert f"in {FAULTS[name].__name__}" in written
 
 
-@pytest.mark.parametrize(("end", "cause"), OTHERS)
-def test_other_ends_are_named(process_system: System, end: Callable[[], None], cause: str) -> None:
+@pytest.mark.parametrize("cause", OTHERS)
+def test_other_ends_are_named(process_system: System, cause: str) -> None:
     process_system.worker("B")
     box = farref.remote("B", list)
     with pytest.raises(WorkerDiedError, match=cause):
-        farref.rpc_sync("B", end)
+        farref.rpc_sync("B", OTHERS[cause])
     with pytest.raises(OwnerDiedError, match=cause):
         box.to_here()
 
 
 class Parent(RefActor):
     def receiveMsg_str(self, _message: str, sender: ActorAddress) -> None:
-        self.send(sender, self.createActor(Worker))
+        self.send(sender, self.createActor(RefActor))
 
 
 def test_a_child_of_an_actor_tells_its_cause_too(process_system: System) -> None:
@@ -137,7 +135,7 @@ class Plain(Actor):
 
 
 def test_a_plain_actor_ends_too(process_system: System) -> None:
-    process_system.tell(process_system._asys.createActor(Plain), "fault")
+    process_system.tell(process_system.create(Plain), "fault")
     assert process_system.shutdown() == []
 
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import concurrent.futures
+import itertools
 import os
 import signal
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import farref
 from farref import FarrefError, FetchTimeoutError, Future, RefActor, RRef, System
-from farref.actors.core.current import frame
-from farref.protocol.effects import Stop
+from farref.testing import references_everywhere
 
 from ..helpers import until
 
@@ -58,9 +57,6 @@ class BatchServer:
     def keep(self) -> Future[int]:
         return self.future
 
-    def kept(self) -> int:
-        return sum(len(owner.aside) for owner in frame().core.context.owners.values())
-
     def fail(self) -> None:
         self.future.set_exception(KeyError("set by another call"))
 
@@ -97,6 +93,13 @@ def server_at(system: System, place: str, batch: int) -> RRef[BatchServer]:
         "actor": lambda: system.ask(system.create(OwningActor), batch),
     }
     return ways[place]()
+
+
+def unanswered(system: System, server: RRef[BatchServer]) -> int:
+    """The calls on the object that have no answer."""
+    rows = itertools.chain(*references_everywhere(system).values())
+    (tasks,) = (row.tasks for row in rows if row.rref == str(server.id) and row.role == "owner")
+    return tasks
 
 
 @everywhere
@@ -153,59 +156,56 @@ def test_a_future_that_is_never_set_ends_by_the_timeout(system: System) -> None:
     server.rpc_sync().fail()
 
 
-def give_up_to(server: RRef[BatchServer]) -> int:
-    server.rpc_async().keep()
-    while not server.rpc_sync().kept():
-        time.sleep(0.005)
-    return os.getpid()
-
-
 @pytest.mark.processes
 @everywhere
 def test_a_cancelled_call_does_not_wait_for_it(system: System, place: str) -> None:
     """The others do: it is the answer to all of them, so it is not cancelled itself."""
     server = server_at(system, place, 2)
     first, second = server.rpc_async().keep(), server.rpc_async().keep()
-    assert until(system, lambda: server.rpc_sync().kept() == 2)
+    ends = 2 if place == "program" else 1  # the caller's, and the owner's
+    assert until(system, lambda: unanswered(system, server) == 2 * ends)
     assert first.cancel()
-    assert until(system, lambda: server.rpc_sync().kept() == 1)
+    assert until(system, lambda: unanswered(system, server) == ends)
     server.rpc_sync().fail()
     with pytest.raises(KeyError):
         second.result()
 
 
 def test_a_cancelled_function_does_not_wait_for_it(system: System) -> None:
-    call = farref.rpc_async("B", _unset)
-    assert until(system, lambda: farref.rpc_sync("B", _unanswered) == 1)
+    """The argument that it has borrowed until then goes back."""
+    system.worker("one", threads=1)
+    call = farref.rpc_async("one", _unset, (RRef(1),))
+    assert not farref.rpc_sync("one", _kept_is_cancelled)  # it has ended, and its answer is open
+    assert system.counters()["one"].borrowed == 1
     assert call.cancel()
-    assert until(system, lambda: farref.rpc_sync("B", _unanswered) == 0)
-    assert not farref.rpc_sync("B", _kept_cancelled)
+    assert until(system, lambda: system.counters()["one"].borrowed == 0)
+    assert not farref.rpc_sync("one", _kept_is_cancelled)
 
 
 _kept: list[Future[int]] = []
 
 
-def _unanswered() -> int:
-    stop: Any = frame().core.handlers[Stop]
-    return len(stop.__self__._outcomes._open)
+def _unset(_: object) -> Future[int]:
+    _kept[:] = [Future()]
+    return _kept[0]
 
 
-def _kept_cancelled() -> bool:
-    return _kept.pop().cancelled()
+def _kept_is_cancelled() -> bool:
+    return _kept[0].cancelled()
 
 
-def _unset() -> Future[int]:
-    _kept.append(Future())
-    return _kept[-1]
+def _wait_for(server: RRef[BatchServer]) -> None:
+    server.rpc_sync().keep()
 
 
 def test_it_does_not_keep_the_calls_of_the_dead(process_system: System) -> None:
     for name in ("B", "C"):
         process_system.worker(name)
-    server = farref.remote("B", BatchServer, (2,))
-    pid = farref.rpc_sync("C", give_up_to, (server,))
+    server, pid = farref.remote("B", BatchServer, (2,)), farref.rpc_sync("C", os.getpid)
+    farref.rpc_async("C", _wait_for, (server,))
+    assert until(process_system, lambda: unanswered(process_system, server) == 1)
     os.kill(pid, signal.SIGKILL)
-    assert until(process_system, lambda: server.rpc_sync().kept() == 0)
+    assert until(process_system, lambda: unanswered(process_system, server) == 0)
 
 
 def test_the_result_of_remote_is_its_outcome(system: System) -> None:

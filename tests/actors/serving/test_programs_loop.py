@@ -33,7 +33,7 @@ class Patient:
         self.log.append("stubborn")
         while True:
             try:
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
             except asyncio.CancelledError:
                 self.log.append("cancelled")
 

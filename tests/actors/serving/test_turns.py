@@ -17,7 +17,7 @@ from farref import RefActor, RRef, SelfWaitError, System, WouldBlockError
 from ..helpers import assert_nothing_held, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from farref import Future
 
@@ -91,18 +91,17 @@ class Signal:
             await self.event.wait()
         except asyncio.CancelledError:
             task.uncancel()
-        await asyncio.sleep(0)
+        await Plain(0)
         return "cancelled"
 
     async def keeps_its_context(self, value: int) -> int:
         number.set(value)
-        await asyncio.sleep(0.01)
+        await self.wait()
         return number.get()
 
     async def gathers(self) -> list[int]:
         async def one(value: int) -> int:
-            await asyncio.sleep(0.001 * value)
-            return value
+            return await Plain(value)
 
         async with asyncio.TaskGroup() as group:
             task = group.create_task(one(1))
@@ -117,7 +116,7 @@ class Signal:
 
     async def leaves_a_task(self) -> str:
         async def outlive() -> None:
-            await asyncio.sleep(0.01)
+            await self.event.wait()
             self.log.append("outlived")
 
         self.task = asyncio.create_task(outlive(), name="mine")
@@ -125,14 +124,14 @@ class Signal:
 
     async def cancels_tasks(self) -> list[str]:
         tasks = [asyncio.create_task(self.event.wait()) for _ in range(3)]
-        await asyncio.sleep(0)
+        await Plain(0)
         for task in tasks:
             task.cancel()
         ends = await asyncio.gather(*tasks, return_exceptions=True)
         return [type(end).__name__ for end in ends]
 
     async def raises(self) -> None:
-        await asyncio.sleep(0)
+        await Plain(0)
         raise KeyError("after an await")
 
     # ---- one thread at a time
@@ -140,7 +139,7 @@ class Signal:
     async def step_often(self, steps: int) -> int:
         for _ in range(steps):
             self.alone()
-            await asyncio.sleep(0)
+            await Plain(0)
         return steps
 
     def step(self) -> int:
@@ -157,12 +156,12 @@ class Signal:
 
 
 class Plain:
-    """An awaitable without a coroutine."""
+    """An awaitable without a coroutine. It lets others run."""
 
     def __init__(self, value: int) -> None:
         self.value = value
 
-    def __await__(self) -> Any:
+    def __await__(self) -> Generator[Any, None, int]:
         yield
         yield from asyncio.sleep(0).__await__()
         return self.value
@@ -180,8 +179,8 @@ class Keeper(RefActor):
 
 
 def signal_at(system: System, place: str) -> RRef[Signal]:
-    if place == "worker":
-        return farref.remote("B", Signal)
+    if place in ("worker", "not serial"):
+        return farref.remote("B", Signal, serial=place == "worker")
     if place == "program":
         return RRef(Signal())
     actor = system.create(Keeper)
@@ -198,41 +197,24 @@ def wait_until(system: System, signal: RRef[Signal], count: int) -> None:
 
 @everywhere
 def test_others_run_while_methods_await(system: System, place: str) -> None:
+    """The methods begin in order, each before another one ends."""
     signal = signal_at(system, place)
     futures = [signal.rpc_async().wait(name) for name in range(5)]
     wait_until(system, signal, 5)  # a plain method, while five others await
     assert not any(future.done() for future in futures)
     signal.rpc_sync().send()
     assert [future.result() for future in futures] == list(range(5))
+    assert signal.rpc_sync().take_log()[:5] == [("begins", name) for name in range(5)]
 
 
-@everywhere
+@pytest.mark.parametrize("place", [*PLACES, "not serial"])
 def test_a_plain_method_may_set_an_event(system: System, place: str) -> None:
     """The loop sleeps when the event is set in another thread."""
-    check_a_plain_send(system, signal_at(system, place))
-
-
-def test_a_plain_method_of_an_object_that_is_not_serial_may_too(system: System) -> None:
-    check_a_plain_send(system, farref.remote("B", Signal, serial=False))
-
-
-def check_a_plain_send(system: System, signal: RRef[Signal]) -> None:
+    signal = signal_at(system, place)
     futures = [signal.rpc_async().wait(name) for name in range(3)]
     wait_until(system, signal, 3)
     signal.rpc_sync().send_plainly()
     assert [future.result() for future in futures] == [0, 1, 2]
-
-
-@everywhere
-def test_they_begin_in_order_and_overlap(system: System, place: str) -> None:
-    signal = signal_at(system, place)
-    futures = [signal.rpc_async().wait(name) for name in range(4)]
-    signal.rpc_async().send()
-    assert [future.result() for future in futures] == [0, 1, 2, 3]
-    log = signal.rpc_sync().take_log()
-    begins = [name for what, name in log if what == "begins"]
-    assert begins == [0, 1, 2, 3]
-    assert [what for what, _ in log[:4]] == ["begins"] * 4  # each began before another one ended
 
 
 @everywhere
@@ -243,15 +225,10 @@ def test_a_method_may_await_its_own_object(system: System, place: str) -> None:
 
 
 @everywhere
-def test_a_plain_method_still_waits_for_itself(system: System, place: str) -> None:
+def test_what_would_wait_for_itself_is_refused(system: System, place: str) -> None:
     signal = signal_at(system, place)
     with pytest.raises(SelfWaitError):
         signal.rpc_sync().wait_for_itself(signal)
-
-
-@everywhere
-def test_an_async_method_may_not_block_its_loop(system: System, place: str) -> None:
-    signal = signal_at(system, place)
     with pytest.raises(WouldBlockError):
         signal.rpc_sync().block(signal)
 
@@ -263,6 +240,8 @@ def test_asyncio_works_in_it(system: System, place: str) -> None:
     assert signal.rpc_sync().cancels_itself() == "cancelled"
     assert signal.rpc_sync().gathers() == [1, 2, 3, 4]
     futures = [signal.rpc_async().keeps_its_context(value) for value in range(5)]
+    wait_until(system, signal, 5)
+    signal.rpc_sync().send()
     assert [future.result() for future in futures] == list(range(5))
     with pytest.raises(KeyError, match="after an await"):
         signal.rpc_sync().raises()
@@ -284,6 +263,7 @@ def test_nor_do_the_tasks_that_a_method_starts(system: System, place: str) -> No
     assert [future.result() for future in futures] == [40] * 2 + [1] * 40
     assert signal.rpc_sync().cancels_tasks() == ["CancelledError"] * 3
     assert signal.rpc_sync().leaves_a_task() == "mine"
+    signal.rpc_sync().send()
     assert until(system, lambda: signal.rpc_sync().take_log() == ["outlived"])
 
 
@@ -367,10 +347,10 @@ def test_nothing_holds_what_an_async_method_got(system: System) -> None:
 
     class Taker:
         async def take(self, value: RRef[Value]) -> None:
-            await asyncio.sleep(0.001)
+            await Plain(0)
 
         async def fail(self, value: RRef[Value]) -> None:
-            await asyncio.sleep(0.001)
+            await self.take(value)
             raise KeyError("it")
 
     value = Value()

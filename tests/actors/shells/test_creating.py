@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import farref
 from farref import NameTakenError, RefActor, RRef, WorkerDiedError, WouldBlockError
-from farref.actors.core.current import frame
 
-from ..helpers import Box, make_box, until
+from ..helpers import Box, hold, make_box, until
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from thespian.actors import ActorAddress
 
     from farref import System
@@ -158,13 +159,6 @@ def test_an_init_that_thespian_runs_is_told_what_to_do(process_system: System) -
     assert "create the actor with `farref.create`" in text
 
 
-def test_messages_that_come_before_the_constructor_wait(system: System) -> None:
-    """Another endpoint may know the name as soon as the actor has joined."""
-    ref = farref.remote("B", _send_early, ("slow",))
-    system.create(Slow, "slow", args=(SlowWord(),))
-    assert ref.to_here() == "made"
-
-
 class Slow(RefActor):
     def __init__(self, word: str) -> None:
         self.word = word
@@ -174,27 +168,33 @@ class Slow(RefActor):
 
 
 class SlowWord:
-    """It takes a while to unpickle, so the constructor runs late."""
+    """It is unpickled when *gate* opens, so the constructor runs late."""
+
+    def __init__(self, gate: Path) -> None:
+        self.gate = gate
 
     def __reduce__(self) -> Any:
-        return _slow_word, ()
+        return hold, (self.gate, "made")
 
 
-def _slow_word() -> str:
-    time.sleep(0.5)
-    return "made"
+def test_messages_that_come_before_the_constructor_wait(system: System, gate: Path) -> None:
+    """Others may know the name as soon as the actor has joined."""
 
+    def is_there() -> bool:
+        return "slow" in [info.name for info in system.workers()]
 
-def _send_early(name: str) -> Any:
-    for _ in range(500):
-        try:
-            info = farref.get_worker_info(name)
-        except farref.WorkerNotFoundError:
-            time.sleep(0.01)
-        else:
-            front: Any = frame().core.front
-            return front.calls.ask(info, "word", 10)[0].result()
-    return None
+    def ask_early() -> Any:
+        assert until(system, is_there)
+        answer = system.ask_async("slow", "word")
+        assert farref.rpc_sync("slow", bool) is False  # the question has come before
+        assert not answer.done()
+        gate.touch()
+        return answer.result()
+
+    with ThreadPoolExecutor(1) as thread:
+        asked = thread.submit(ask_early)
+        system.create(Slow, "slow", args=(SlowWord(gate),))
+        assert asked.result() == "made"
 
 
 # ---- created by functions and handlers
@@ -210,6 +210,7 @@ def test_a_worker_creates_a_worker(system: System) -> None:
     assert farref.rpc_sync("made by B", pow, (2, 3)) == 8
     with pytest.raises(NameTakenError, match="taken"):
         farref.rpc_sync("C", _create_worker, ("made by B",))
+    assert _create_worker("made by the program") == "made by the program 32"
 
 
 def _create_actor(ref: RRef[Any]) -> ActorAddress:
@@ -218,14 +219,9 @@ def _create_actor(ref: RRef[Any]) -> ActorAddress:
 
 def test_a_worker_creates_an_actor(system: System) -> None:
     ref = farref.remote("C", make_box, (1,))
-    address = farref.rpc_sync("B", _create_actor, (ref,))
-    assert isinstance(system.ask(address, "you")[3], Box)
-    assert system.ask(address, 0) == "dropped"
-
-
-def test_the_program_creates_by_the_functions_too(system: System) -> None:
-    assert farref.worker("made by the program").name == "made by the program"
-    assert system.ask(farref.create(Greeter, args=("hi",)), "you")[0] == "hi, you"
+    for address in (farref.rpc_sync("B", _create_actor, (ref,)), _create_actor(ref)):
+        assert isinstance(system.ask(address, "you")[3], Box)
+        assert system.ask(address, 0) == "dropped"
 
 
 async def _create_on_the_loop(name: str) -> str:

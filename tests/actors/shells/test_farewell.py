@@ -19,13 +19,17 @@ from thespian.actors import Actor, ActorExitRequest
 
 import farref
 from farref import System
+from farref.actors.base.outbox import Outbox
+from farref.actors.wire.messages import Lookup
 
 from ...bases import PROCESSES
-from ...waiting import eventually
+from ...waiting import PATIENCE, eventually
 from ..scripts import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from farref.actors.base.outgoing import OutConnection
 
 pytestmark = pytest.mark.processes
 HANGS = 600
@@ -276,3 +280,27 @@ ONCE = """
 def test_each_process_ends_what_it_has_begun_and_once(method: str, tmp_path: Path) -> None:
     (folder := tmp_path / "folder").mkdir()
     assert run(tmp_path, ONCE, str(folder), method) == "True 3\nsaid logged\n"
+
+
+def test_another_thread_may_read_that_a_farewell_has_arrived(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A program that leaves would wait for something that has happened."""
+    write_alone, looks = Outbox.write_alone, []
+
+    def late(self: Outbox, connection: OutConnection, timeout: float) -> None:
+        looks.append(timeout)
+        eventually(lambda: not connection.unacked)
+        write_alone(self, connection, timeout)
+
+    with System() as system:
+        last = threading.Thread(
+            target=system._port.post_last,
+            args=(system.endpoint.registrar_client.registrar, Lookup(-1), 600),
+            daemon=True,
+        )
+        monkeypatch.setattr(Outbox, "write_alone", late)
+        last.start()
+        last.join(PATIENCE)
+        assert looks
+        assert not last.is_alive()

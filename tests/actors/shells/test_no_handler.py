@@ -117,6 +117,6 @@ def test_an_actor_may_handle_them_itself(system: System) -> None:
 
 
 def test_a_worker_names_the_same_error(system: System) -> None:
-    with pytest.raises(NoHandlerError, match="a Worker handles no messages"):
+    with pytest.raises(NoHandlerError, match="a Worker handles no messages, and got a float"):
         system.ask("B", 1.5)
     assert farref.rpc_sync("B", pow, (2, 2)) == 4

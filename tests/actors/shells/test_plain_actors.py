@@ -85,9 +85,11 @@ class Friend(RefActor):
 
 def test_messages_go_both_ways_unchanged(system: System) -> None:
     actor = system.create(Friend)
-    system.ask(actor, "create")
+    plain = system.ask(actor, "create")
     system.tell(actor, "hello")
     assert until(system, lambda: system.ask(actor, "got") == [(True, "HELLO", True)])
+    system.tell(plain, (actor, Text("passed on")))
+    assert until(system, lambda: (True, "passed on", True) in system.ask(actor, "got"))
 
 
 def test_a_reference_to_a_plain_actor_is_refused(system: System) -> None:
@@ -107,17 +109,12 @@ def test_a_reference_to_a_plain_actor_is_refused(system: System) -> None:
 
 
 def test_the_program_tells_and_asks_a_plain_actor(system: System) -> None:
-    plain = system.ask(system.create(Friend), "create")
-    assert system.ask(plain, Text("loud")) == Text("LOUD")
-    with pytest.raises(FetchTimeoutError):
-        system.ask(plain, 7, timeout=0.1)
-
-
-def test_a_plain_actor_sends_to_an_endpoint(system: System) -> None:
-    actor = system.create(Friend)
-    plain = system.ask(actor, "create")
-    system.tell(plain, (actor, Text("passed on")))
-    assert until(system, lambda: system.ask(actor, "got") == [(True, "passed on", True)])
+    mine = system.create(Plain)
+    for plain in (mine, system.ask(system.create(Friend), "create")):
+        assert system.ask(plain, Text("loud"), timedelta(seconds=20)) == Text("LOUD")
+        with pytest.raises(FetchTimeoutError):
+            system.ask(plain, 7, timedelta(milliseconds=100))
+    system.tell(mine, ActorExitRequest())
 
 
 def test_an_endpoint_that_a_plain_actor_creates(system: System) -> None:
@@ -255,26 +252,19 @@ class Whoami(Actor):
         self.send(sender, os.getpid())
 
 
-def test_the_program_creates_a_plain_actor(system: System) -> None:
-    plain = system.create(Plain)
-    assert system.ask(plain, Text("loud"), timedelta(seconds=20)) == Text("LOUD")
-    with pytest.raises(FetchTimeoutError):
-        system.ask(plain, 7, timedelta(milliseconds=100))
-    system.tell(plain, ActorExitRequest())
+REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
+    "a name": (lambda system: system.create(Plain, name="x"), TypeError, "only these take name="),
+    "requirements": (lambda system: system.create(Plain, requirements={}), TypeError, "only these"),
+    "a host": (lambda system: system.create(Plain, on="127.0.0.1"), TypeError, "only these take"),
+    "no actors": (lambda system: system.create(dict), TypeError, "needs a class of actors"),
+    "no class": (lambda system: system.create("Plain"), TypeError, "needs a class of actors"),
+    "an actor": (lambda system: system.create(Plain()), TypeError, "needs a class of actors"),
+    "no time": (lambda system: system.listen(timedelta(0)), ValueError, "more than 0 seconds"),
+}
 
 
-@pytest.mark.parametrize("wrong", [{"name": "x"}, {"requirements": {}}, {"on": "127.0.0.1"}])
-def test_a_plain_actor_takes_no_more_arguments(system: System, wrong: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match="only these take name="):
-        system.create(Plain, **wrong)
-
-
-@pytest.mark.parametrize("wrong", [dict, "Plain", Plain()])
-def test_what_is_no_class_of_actors_is_refused(system: System, wrong: Any) -> None:
-    with pytest.raises(TypeError, match="needs a class of actors"):
-        system.create(wrong)
-
-
-def test_a_timedelta_of_nothing_is_refused(system: System) -> None:
-    with pytest.raises(ValueError, match="more than 0 seconds"):
-        system.listen(timedelta(0))
+@pytest.mark.parametrize("wrong", REFUSED)
+def test_wrong_arguments_are_refused(system: System, wrong: str) -> None:
+    call, error, words = REFUSED[wrong]
+    with pytest.raises(error, match=words):
+        call(system)

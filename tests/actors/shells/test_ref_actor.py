@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +26,6 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Note:
-    number: int
-
-
-@dataclass
 class Slow:
     number: int
 
@@ -39,17 +33,6 @@ class Slow:
 @dataclass
 class Finish:
     number: int
-
-
-@dataclass
-class Report:
-    pass
-
-
-@dataclass
-class Fetch:
-    where: Any = None
-    extra: dict[str, Any] = field(default_factory=dict)
 
 
 class Recorder(RefActor):
@@ -60,8 +43,8 @@ class Recorder(RefActor):
         self.log: list[Any] = []
         self.finished: dict[int, asyncio.Event] = {}
 
-    def receiveMsg_Note(self, message: Note, sender: ActorAddress) -> None:
-        self.log.append(message.number)
+    def receiveMsg_int(self, message: int, sender: ActorAddress) -> None:
+        self.log.append(message)
 
     async def receiveMsg_Slow(self, message: Slow, sender: ActorAddress) -> None:
         self.log.append(("begin", message.number))
@@ -71,13 +54,13 @@ class Recorder(RefActor):
     def receiveMsg_Finish(self, message: Finish, sender: ActorAddress) -> None:
         self.finished.setdefault(message.number, asyncio.Event()).set()
 
-    def receiveMsg_Report(self, message: Report, sender: ActorAddress) -> None:
-        self.send(sender, list(self.log))
-
-    async def receiveMsg_Fetch(self, message: Fetch, sender: ActorAddress) -> None:
-        self.send(sender, await message.where)
+    async def receiveMsg_tuple(self, message: tuple[RRef[Any]], sender: ActorAddress) -> None:
+        self.send(sender, await message[0])
 
     def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
+        if message == "log":
+            self.send(sender, list(self.log))
+            return
         self.wakeupAfter(timedelta(milliseconds=10), payload=(message, sender))
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
@@ -126,29 +109,29 @@ class Relay(RefActor):
 def test_handlers_run_in_the_order_sent(system: System) -> None:
     actor = system.create(Recorder)
     for number in range(200):
-        system.tell(actor, Note(number))
-    assert system.ask(actor, Report()) == list(range(200))
+        system.tell(actor, number)
+    assert system.ask(actor, "log") == list(range(200))
 
 
 def test_async_handlers_interleave_where_they_await(system: System) -> None:
     actor = system.create(Recorder)
     system.tell(actor, Slow(1))
-    system.tell(actor, Note(2))
+    system.tell(actor, 2)
     system.tell(actor, Slow(3))
     log = [("begin", 1), 2, ("begin", 3)]
-    assert system.ask(actor, Report()) == log
+    assert system.ask(actor, "log") == log
     for number in (3, 1):
         system.tell(actor, Finish(number))
         log.append(("end", number))
-        assert until(system, lambda: system.ask(actor, Report()) == log)
+        assert until(system, lambda: system.ask(actor, "log") == log)
 
 
 def test_a_handler_awaits_a_reference_while_others_run(system: System, gate: Path) -> None:
     actor = system.create(Recorder)
     ref = farref.remote("B", hold, (gate, [1, 2]))
-    future = system.ask_async(actor, Fetch(ref))
-    system.tell(actor, Note(1))
-    assert system.ask(actor, Report()) == [1]
+    future = system.ask_async(actor, (ref,))
+    system.tell(actor, 1)
+    assert system.ask(actor, "log") == [1]
     assert not future.done()
     gate.touch()
     assert future.result() == [1, 2]
@@ -238,19 +221,6 @@ def test_an_actor_finishes_its_queue_before_it_exits(
     assert until(process_system, lambda: "actor" not in [i.name for i in process_system.workers()])
 
 
-@pytest.mark.processes
-def test_an_exit_request_on_the_heels_of_creation_comes_last(
-    process_system: System, tmp_path: Path
-) -> None:
-    paths = [tmp_path / str(number) for number in range(20)]
-    for path in paths:
-        actor = process_system.create(LastWords)
-        process_system.tell(actor, str(path))
-        process_system.tell(actor, 0.0)
-        process_system.tell(actor, ActorExitRequest())
-    assert until(process_system, lambda: all(p.exists() and p.read_text() == "1" for p in paths))
-
-
 class Late(LastWords):
     """Its loop is busy between its construction and its first handler."""
 
@@ -260,15 +230,16 @@ class Late(LastWords):
 
 
 @pytest.mark.processes
-def test_an_exit_request_drops_nothing_that_came_after_the_construction(
-    process_system: System, tmp_path: Path
+@pytest.mark.parametrize(("kind", "count"), [(LastWords, 20), (Late, 1)])
+def test_an_exit_request_on_the_heels_of_creation_comes_last(
+    process_system: System, tmp_path: Path, kind: type, count: int
 ) -> None:
-    path = tmp_path / "will"
-    actor = process_system.create(Late)
-    process_system.tell(actor, str(path))
-    process_system.tell(actor, 0.0)
-    process_system.tell(actor, ActorExitRequest())
-    assert until(process_system, lambda: path.exists() and path.read_text() == "1")
+    paths = [tmp_path / str(number) for number in range(count)]
+    for path in paths:
+        actor = process_system.create(kind)
+        for message in (str(path), 0.0, ActorExitRequest()):
+            process_system.tell(actor, message)
+    assert until(process_system, lambda: all(p.exists() and p.read_text() == "1" for p in paths))
 
 
 @pytest.mark.processes
@@ -276,6 +247,7 @@ def test_an_ask_of_one_who_dies_ends_at_once(process_system: System) -> None:
     actor = process_system.create(LastWords, "sleeper")
     pid = farref.rpc_sync(actor, os.getpid)
     process_system.tell(actor, 30.0)
-    threading.Timer(0.3, os.kill, (pid, signal.SIGKILL)).start()
+    asked = process_system.ask_async(actor, object, timeout=30)
+    os.kill(pid, signal.SIGKILL)
     with pytest.raises(farref.WorkerDiedError):
-        process_system.ask(actor, object, timeout=30)
+        asked.result()

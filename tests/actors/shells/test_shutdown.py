@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ import textwrap
 import threading
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,40 +22,34 @@ import pytest
 
 import farref
 from farref import RRef, System, SystemDownError
-from farref.actors.base.outbox import Outbox
-from farref.actors.hosting import directory
-from farref.actors.wire.messages import Lookup
 
 from ...bases import BASES, PROCESSES
 from ...conftest import listening_ports
 from ...stopping import stop
 from ...waiting import PATIENCE, eventually
-from ..helpers import hold, somebody_waits, until
+from ..core.interrupting import Finalizing
+from ..helpers import hold, until
 from ..scripts import all_gone, family, run, started
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from farref.actors.base.outgoing import OutConnection
-
 pytestmark = pytest.mark.processes
 
 
 @pytest.fixture
-def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def mark(monkeypatch: pytest.MonkeyPatch, own_folder: Path) -> Iterator[str]:
     """A mark on all processes that inherit it. Afterwards there are none, and no remains."""
-    mark = uuid.uuid4().hex
+    mark, ports = uuid.uuid4().hex, listening_ports()
     monkeypatch.setenv("FAMILY", mark)
-    entries, ports = set(directory.folder().glob("*.json")), listening_ports()
     yield mark
     gone = all_gone(mark)
     left = family(mark)
     for process in left:
         process.kill()
     assert gone, left
-    # The collector may close a socket of an earlier test, and a start may sweep dead systems away.
-    assert set(directory.folder().glob("*.json")) <= entries
-    assert listening_ports() <= ports
+    assert not list(own_folder.glob("*.json"))
+    assert listening_ports() <= ports  # the collector may close a socket of an earlier test
 
 
 @pytest.mark.parametrize("base", BASES)
@@ -110,7 +106,7 @@ def test_the_calls_of_others_that_wait_for_a_thread_are_not_begun(
         began.mkdir()
         farref.rpc_sync("B", _call_the_program, (20, began, gate))
         assert until(system, lambda: any(began.iterdir()))
-        assert until(system, lambda: farref.actors.core.current.frame().core.pool.waits == 19)
+        assert until(system, lambda: farref.counters().waiting == 19)
         system.shutdown(graceful=graceful, timeout=0)
     gate.touch()
     assert [each.name for each in began.iterdir()] == ["0"]
@@ -229,26 +225,16 @@ def test_it_may_be_shut_down_by(way: str, mark: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("base", PROCESSES)
-def test_a_thread_that_waits_for_a_reply_is_told_why(base: str, mark: str, gate: Path) -> None:
+def test_a_thread_that_waits_for_a_reply_is_told_why(
+    base: str, mark: str, gate: Path, tmp_path: Path
+) -> None:
     """It receives for the endpoint, and hears of the end in the middle of that."""
-    with System(base) as system:
+    with System(base) as system, ThreadPoolExecutor(1) as thread:
         system.worker("B")
-        said: list[str] = []
-
-        def wait() -> None:
-            try:
-                farref.rpc_sync("B", hold, (gate,))
-            except SystemDownError as error:
-                said.append(str(error))
-
-        waits = threading.Thread(target=wait)
-        waits.start()
-        assert until(system, lambda: system.endpoint.calls.in_flight == 1)
-        time.sleep(0.2)  # it leads by now
+        waits = thread.submit(farref.rpc_sync, "B", _begin, (0, tmp_path, gate))
+        assert until(system, (tmp_path / "0").exists)
         system.shutdown(timeout=0)
-        waits.join(30)
-    assert len(said) == 1
-    assert "was shut down" in said[0]
+        assert "was shut down" in str(waits.exception(PATIENCE))
 
 
 @pytest.mark.parametrize("base", PROCESSES)
@@ -256,10 +242,10 @@ def test_a_function_whose_wait_ends_has_its_finally(base: str, mark: str, tmp_pa
     """The process does not end before the `finally`, although an exit takes no longer."""
     began, ended = tmp_path / "began", tmp_path / "ended"
     with System(base) as system:
-        system.worker("B"), system.worker("C")
+        system.worker("B", threads=1), system.worker("C")
         never = farref.remote("C", time.sleep, (60,))
         farref.rpc_async("B", _wait_and_say, (never, began, ended))
-        assert until(system, lambda: began.exists() and farref.rpc_sync("B", somebody_waits))
+        assert farref.rpc_sync("B", began.exists)  # the other one waits, and has lent its thread
         system.shutdown(timeout=0)
     assert ended.exists()
     assert all_gone(mark)
@@ -283,16 +269,17 @@ def test_with_many_workers_nothing_has_to_be_killed(base: str, mark: str) -> Non
 
 
 @pytest.mark.parametrize("base", PROCESSES)
-def test_with_a_stuck_worker(base: str, mark: str) -> None:
+def test_with_a_stuck_worker(base: str, mark: str, tmp_path: Path) -> None:
     with System(base) as system:
         system.worker("B")
-        farref.rpc_async("B", _spin)
-        time.sleep(0.1)
+        farref.rpc_async("B", _spin, (tmp_path / "began",))
+        assert until(system, (tmp_path / "began").exists)
         system.shutdown(timeout=0)
     assert all_gone(mark)
 
 
-def _spin() -> None:
+def _spin(began: Path) -> None:
+    began.touch()
     while True:
         pass
 
@@ -380,7 +367,8 @@ def test_a_forked_child_is_inert(base: str, mark: str, tmp_path: Path) -> None:
                 gc.collect()
                 sys.exit(0)
             assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-            time.sleep(0.2)
+            for _ in range(50):  # what the child had sent would take effect
+                assert farref.rpc_sync("B", abs, (-1,)) == 1
             assert ref.to_here() == [1]
             assert mine.local_value() == [2]
             assert len(farref.references()) == 2
@@ -429,65 +417,53 @@ def no_haste() -> Iterator[None]:
 def test_a_reference_in_a_forked_child_is_refused_at_once(fork: Callable[[], int]) -> None:
     """C code, a web server's for example, may fork without telling Python.
 
-    Another thread may have the lock of the endpoint at the time. In the child nobody gives it back.
+    Another thread may have a lock of the endpoint at the time. In the child nobody gives it back.
     """
+    finalizing = Finalizing("/calls.py", "/core.py", "/delivery.py", "/leadership.py")
     with System() as system:
         system.worker("B")
         ref = farref.remote("B", list, ((1,),))
         assert ref.to_here() == [1]
-        core, locked, forked = system.endpoint.core, threading.Event(), threading.Event()
-
-        def lock() -> None:
-            with core.lock:
-                locked.set()
-                forked.wait()
-
-        thread = threading.Thread(target=lock)
-        thread.start()
-        locked.wait()
-        child = fork()
-        if child == 0:
-            refused = 0
-            for use in (
-                lambda: ref.to_here(timeout=30),
-                lambda: farref.rpc_sync("B", pow, (2, 2)),
-                lambda: farref.remote("B", pow, (2, 2)),
-            ):
-                try:
-                    use()
-                except farref.SystemDownError:
-                    refused += 1
-                except BaseException:
-                    os._exit(10)
-            os._exit(refused)
-        forked.set()
-        thread.join()
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
-        assert ref.to_here() == [1]
-
-
-def test_another_thread_may_read_that_a_farewell_has_arrived(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A program that leaves would wait for something that has happened."""
-    write_alone, looks = Outbox.write_alone, []
-
-    def late(self: Outbox, connection: OutConnection, timeout: float) -> None:
-        looks.append(timeout)
-        eventually(lambda: not connection.unacked)
-        write_alone(self, connection, timeout)
-
-    with System() as system:
-        last = threading.Thread(
-            target=system._port.post_last,
-            args=(system.endpoint.registrar_client.registrar, Lookup(-1), 600),
-            daemon=True,
+        uses: tuple[Callable[[], object], ...] = (
+            lambda: ref.to_here(timeout=30),
+            lambda: farref.rpc_sync("B", pow, (2, 2)),
+            lambda: farref.remote("B", pow, (2, 2)),
         )
-        monkeypatch.setattr(Outbox, "write_alone", late)
-        last.start()
-        last.join(PATIENCE)
-        assert looks
-        assert not last.is_alive()
+        met = True
+        for place in itertools.count(0, 9):
+            there, forked, mets = threading.Event(), threading.Event(), list[bool]()
+
+            def stay() -> None:
+                there.set()  # noqa: B023 - in this round only
+                forked.wait(PATIENCE)  # noqa: B023
+
+            def call() -> None:
+                mets.append(finalizing.at_place(ref.to_here, place, stay))  # noqa: B023
+                there.set()  # noqa: B023
+
+            thread = threading.Thread(target=call)
+            thread.start()
+            assert there.wait(PATIENCE)
+            child = fork()
+            if child == 0:
+                os._exit(sum(map(is_refused, uses)))
+            forked.set()
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == len(uses), place
+            thread.join()
+            (met,) = mets
+            if not met:
+                break
+        assert place > 50
+
+
+def is_refused(use: Callable[[], object]) -> bool:
+    try:
+        use()
+    except farref.SystemDownError:
+        return True
+    except BaseException:
+        os._exit(10)
+    return False
 
 
 FIRST = """
