@@ -75,6 +75,20 @@ def remote(
 @overload
 def remote(
     to: To,
+    fn: Callable[..., Future[T]],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+    frozen: bool = False,
+    serial: bool = True,
+) -> RRef[T]: ...
+
+
+@overload
+def remote(
+    to: To,
     fn: Callable[..., Coroutine[Any, Any, T]],
     args: tuple[Any, ...] | None = None,
     kwargs: dict[str, Any] | None = None,

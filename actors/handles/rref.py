@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..wire.messages import WorkerInfo
     from .front import Front
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 NO_FUTURE = (
     "{} is a reference, not a future: pass `ref.future()`, or `asyncio.ensure_future(ref)`; or "
@@ -49,7 +49,7 @@ LATE = 1.0
 """Seconds for a wait that begins when the value should have been made already."""
 
 
-class RRef(Reference, Generic[T]):
+class RRef(Reference, Generic[T_co]):
     """A counted reference to an object that lives in one endpoint's process.
 
     ``RRef(value)`` makes the calling endpoint the owner of *value* (the object itself, not a copy).
@@ -89,8 +89,8 @@ class RRef(Reference, Generic[T]):
 
     def __init__(
         self,
-        value: T,
-        on_delete: Callable[[T], object] | None = None,
+        value: T_co,
+        on_delete: Callable[[T_co], object] | None = None,
         *,
         frozen: bool = False,
         serial: bool = True,
@@ -178,7 +178,7 @@ class RRef(Reference, Generic[T]):
 
     # ---- the value
 
-    def to_here(self, timeout: float | None = None) -> T:
+    def to_here(self, timeout: float | None = None) -> T_co:
         """A fresh copy of the value, waiting at most *timeout* seconds.
 
         By default it waits for the creation's own timeout, or else for the system's.
@@ -195,7 +195,7 @@ class RRef(Reference, Generic[T]):
         front.core.check_may_block(("the value of {}", self._id))
         seconds = self._seconds(timeout)
         if self._frozen is not None:
-            known: T = front.calls.known(self._id, seconds, self._frozen)
+            known: T_co = front.calls.known(self._id, seconds, self._frozen)
             return known
         future = self._fetch(timeout, chain_in(front.core), direct=True, waits=True)
         try:
@@ -205,7 +205,7 @@ class RRef(Reference, Generic[T]):
                 future.cancel()
             del future, self  # an error's traceback holds this frame
 
-    def local_value(self, timeout: float | None = None) -> T:
+    def local_value(self, timeout: float | None = None) -> T_co:
         """The object itself, not a copy, at its owner; of a frozen object the read-only value.
 
         While the value is being made, blocks for at most *timeout* seconds (default: as `to_here`).
@@ -220,7 +220,7 @@ class RRef(Reference, Generic[T]):
         """
         try:
             stored = self._front.objects.local(self._id) or self._made_here(timeout)
-            value: T = stored.get()
+            value: T_co = stored.get()
             return value
         finally:
             del self  # an error's traceback holds this frame
@@ -252,7 +252,7 @@ class RRef(Reference, Generic[T]):
                 return stored
             left = max(1e-3, end - time.monotonic())  # it is the value of another object here
 
-    def future(self, timeout: float | None = None) -> Future[T]:
+    def future(self, timeout: float | None = None) -> Future[T_co]:
         """A future for a copy of the value. Does not wait for the value.
 
         *timeout* is in seconds (default: as `to_here`); when it has passed, the fetch ends for
@@ -267,7 +267,7 @@ class RRef(Reference, Generic[T]):
         future.place = sites.caller(1)
         return future
 
-    def __await__(self) -> Generator[Any, None, T]:
+    def __await__(self) -> Generator[Any, None, T_co]:
         """``await rref``: a fresh copy of the value, without blocking the loop."""
         future = self._fetch(None, chain_in(self._front.core), direct=True)
         try:
@@ -284,7 +284,7 @@ class RRef(Reference, Generic[T]):
         direct: bool = False,
         follow: bool = True,
         waits: bool = False,
-    ) -> Future[T]:
+    ) -> Future[T_co]:
         seconds, calls = self._seconds(timeout), self._front.calls
         if self._frozen is not None:
             return calls.known_already(self._id, seconds, self._frozen)

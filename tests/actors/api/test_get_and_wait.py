@@ -40,7 +40,7 @@ def test_get_takes_one_or_many_references_and_nothing_else(system: System) -> No
         assert farref.get(many) == [1, 2, 4]
     assert farref.get([]) == []
     with pytest.raises(TypeError, match="must hold only RRefs"):
-        farref.get([refs[0], 3])  # type: ignore[list-item]  # wrong on purpose
+        farref.get([refs[0], 3])  # type: ignore[arg-type]  # wrong on purpose
     assert farref.wait((ref for ref in refs), 3) == (refs, [])
 
 

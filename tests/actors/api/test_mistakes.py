@@ -32,12 +32,12 @@ def another_system() -> None:
 Mistake = tuple["Callable[[Any], object]", type[Exception], str]
 MISTAKES: list[Mistake] = [
     (
-        lambda _: farref.rpc_sync("B", abs, -3),  # type: ignore[arg-type]
+        lambda _: farref.rpc_sync("B", abs, -3),  # type: ignore[call-overload]
         TypeError,
         r"args must be a tuple of the positional arguments, not -3: for one .* `\(argument,\)`",
     ),
     (
-        lambda _: farref.rpc_async("B", os.path.join, "abc"),  # type: ignore[arg-type]
+        lambda _: farref.rpc_async("B", os.path.join, "abc"),  # type: ignore[call-overload]
         TypeError,
         "must be a tuple of the positional arguments, not 'abc'",
     ),
@@ -78,7 +78,7 @@ def test_a_mistake_says_what_to_write(
 
 
 def test_a_list_of_arguments_will_do(ref: RRef[Any]) -> None:
-    assert farref.rpc_sync("B", pow, [2, 3]) == 8  # type: ignore[arg-type]  # as PyTorch takes it
+    assert farref.rpc_sync("B", pow, [2, 3]) == 8  # type: ignore[call-overload]  # as PyTorch takes it
 
 
 def test_completion_shows_what_a_program_uses(ref: RRef[Any]) -> None:

@@ -78,7 +78,8 @@ def test_each_takes_effect_once(system: System) -> None:
         ]
         assert until(system, lambda: farref.counters().backlog == 12)
         assert until(system, lambda: farref.counters().retransmissions >= again + 12)
-    for each in (*calls, *waits):
+    answers: list[Any] = [*calls, *waits]
+    for each in answers:
         each.result()
     assert len(farref.get(made)) == 4
     done = farref.rpc_sync("B", noted)

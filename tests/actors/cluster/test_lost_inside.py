@@ -109,7 +109,7 @@ def test_it_dies_while_the_value_is_asked_for_again_and_again(system: System) ->
     """Whoever learns of the death first: the value comes."""
     ref = farref.remote("B", list)
     container = stored(ref)
-    died = farref.rpc_async("B", os._exit, (1,))
+    died: farref.Future[None] = farref.rpc_async("B", os._exit, (1,))
     assert all(container.to_here()["data"] == 1 for _ in range(200))
     assert isinstance(died.exception(), WorkerDiedError)
     del ref

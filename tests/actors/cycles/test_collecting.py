@@ -14,7 +14,7 @@ import pytest
 from farref import RefActor, RefLostError, RRef, System, remote, rpc_sync
 
 from ...bases import PROCESSES
-from ...commands.test_cli import farref as command
+from ...commands.kit import farref as command
 from ...waiting import eventually
 from ..helpers import PATIENCE
 from .rings import (

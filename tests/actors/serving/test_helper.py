@@ -143,9 +143,9 @@ def test_a_function_that_calls_back_and_forth(ours: System) -> None:
     assert farref.rpc_sync("B", ping, (30,)) == 30
 
 
-def call_in_turns(to: Sequence[str], numbers: range) -> list[object]:
+def call_in_turns(to: Sequence[str], numbers: range) -> list[Any]:
     """Call each of *to* with some of *numbers*; a thread of the function's own does, too."""
-    found: list[object] = []
+    found: list[Any] = []
 
     def call() -> None:
         found.extend(farref.rpc_sync(each, same, (n,)) for n in numbers for each in to)
@@ -285,7 +285,8 @@ def test_a_small_value_needs_no_thread(ours: System, tmp_path: Path, gate: Path)
     assert not later.done(), "an earlier copy has not begun"
     gate.touch()
     assert (late.result(), later.result()) == (LONG, 1)
-    assert [each.result() for each in copies] == 4 * ["copied"]
+    answers: list[Any] = [each.result() for each in copies]
+    assert answers == 4 * ["copied"]
 
 
 # ---- forks
