@@ -91,7 +91,9 @@ class Value:
 
 
 @pytest.mark.parametrize("sharing", ["lend", "fork", "borrow"])
-def test_a_dead_receiver_keeps_no_references(sharing: Any, capfd: Any) -> None:
+def test_a_dead_receiver_keeps_no_references(
+    sharing: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     with System(sharing=sharing, orphan_grace=0.2) as system:
         letters, sender, mortal = map(system.create, (Letters, Sender, Mortal))
         system.ask(letters, "begin")
@@ -107,7 +109,7 @@ def test_a_dead_receiver_keeps_no_references(sharing: Any, capfd: Any) -> None:
         late = send("late")
         eventually(lambda: system.ask(letters, "?") == ["early", "late"])
         eventually(lambda: early() is None and late() is None, "the dead actor keeps them")
-    shown = capfd.readouterr().err
+    shown = caplog.text
     assert "2 messages were on their way to Mortal-" in shown
     assert shown.count("dead letters hold no references") == 2
 
