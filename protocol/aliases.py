@@ -216,7 +216,7 @@ class Aliases(msgspec.Struct):
         return effects if alias.gone else effects + self.entries.after(owner, owner.end_if_unused())
 
     def _show(self, alias: Alias) -> list[Effect]:
-        """Unless a creation is early, everybody may now know the canonical object of *alias*."""
+        """Tell everybody the canonical object of *alias*, unless a creation is early."""
         if alias.shown is None or alias.gone:
             return []
         effects = self.answer_asking(self.state.owners[alias.rref])

@@ -174,7 +174,7 @@ class BorrowingUser(User):
         return list(users)
 
     def died(self, worker: WorkerId, allocate: Callable[[], ForkId]) -> list[Effect]:
-        """Whichever endpoint died, the way from the owner to here may be broken."""
+        """Announce this entry: whoever died, the path from the owner to here may be broken."""
         if self.guardian is not None and self.guardian.parent == worker:
             self.guardian = None  # no lender will take its table; the announcement replaces it
         return self._announce(allocate)
@@ -237,7 +237,7 @@ class BorrowingUser(User):
 
 
 def removal(rref: RRefId, owner: WorkerId, fork: ForkId) -> Effect:
-    """The answer to a notice: *fork* holds nothing here (any more)."""
+    """The answer to a notice: nothing holds *fork* here, or it is over."""
     return Send(owner, RefRemoved(removed=(Delete(rref=rref, forks=(fork,)),)))
 
 

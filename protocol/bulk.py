@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .messages import Bulky, InBulk
 
 MOST = 10_000
-"""The most messages in a `Bulk`: others wait while its receiver takes them."""
+"""The most messages in a `Bulk`. The receiver takes them in one step, and all others wait."""
 TOO_LARGE = 1 << 64
 """No id of a single message has such a number."""
 _OTHERS: dict[Bulky, type[ForkRequest | Ack | ChildAck]] = {
@@ -75,7 +75,7 @@ def together(effects: list[Effect], me: WorkerId) -> list[Effect]:
 
 
 def _bulk(group: list[Send]) -> Effect:
-    """One effect for all of *group*; or for a single one, itself."""
+    """One effect in place of all of *group*."""
     messages: list[InBulk] = [each.message for each in group]  # type: ignore[misc]  # as above
     first = messages[0]
     names = [it.forks[0] if isinstance(it, Delete) else it.fork for it in messages]

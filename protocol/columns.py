@@ -6,7 +6,7 @@ difference to the one before, so a number takes a byte if the objects were made 
 receiver makes the descriptors from it, which share the names of the endpoints: a reference that is
 held takes less memory than one that came alone.
 
-Few references travel as they are, each as the row of its fields.
+A message with fewer than `MANY` references has each as the row of its fields.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MANY = 8
 """A message with this many references or more has them in columns."""
 MOST = 1_000_000
-"""The most references of one message: a few bytes on the wire become much memory."""
+"""The most references of one message: otherwise a few bytes on the wire could fill the memory."""
 LARGEST = 1 << 62
 """Larger numbers do not fit into a column. Ids are counted from 1."""
 
@@ -45,9 +45,9 @@ class Columns(Part, frozen=True):
     counted: bool
     name: RRefId | None
     numbers: tuple[int, ...]
-    """Of the objects; the first, then the difference of each to the one before."""
+    """The numbers of the objects: the first one, then the difference of each to the one before."""
     forks: tuple[int, ...]
-    """The same of the forks."""
+    """The numbers of the forks, in the same way."""
 
 
 def columns_of(descriptors: Iterable[Descriptor]) -> list[Columns] | None:

@@ -20,7 +20,8 @@ class Asked:
     __slots__ = ("_waiting",)
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[int, None] = OrderedDict()  # a dict looks long for its first
+        # The first key of a plain dict is found in a time that grows with the keys removed before.
+        self._waiting: OrderedDict[int, None] = OrderedDict()
 
     def add(self, number: int) -> int:
         """Note a requested creation. Returns the watermark to send with it."""
@@ -32,7 +33,7 @@ class Asked:
         return number in self._waiting
 
     def acknowledged(self, number: int) -> bool:
-        """The owner has it. Returns whether no creation is outstanding any more."""
+        """Note that the owner has it. Returns whether no creation is outstanding any more."""
         self._waiting.pop(number, None)
         return not self._waiting
 

@@ -1,7 +1,7 @@
 """Credit-based flow control: an endpoint that sends more than its peer takes has to wait.
 
-An acknowledgement says that a message has arrived. It does not say that the receiver has begun to
-handle it; until then the message takes memory. So user messages need *credit* from their receiver::
+An acknowledgement says that a message has arrived, not that the receiver has begun to handle it.
+Until then the message takes memory. So user messages need *credit* from their receiver::
 
     sender      send() --credit--> unsent ... handed over   counts messages and bytes sent since
                   |                                         its last credit
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 CREDIT_BYTES = 16 << 20
 """The bytes of one flow that may leave for one peer before it gives new credit."""
 FOR_RESULTS = 4
-"""So many times as many for results: a receiver always takes them, and each question costs it as
-much as a result."""
+"""Results have this many times the credit: a receiver always takes them, and each question for
+credit costs it as much as a result."""
 
 
 class Credit:
@@ -73,12 +73,12 @@ class Credit:
         self.bytes += size
 
     def wait(self, message: Message, size: int) -> None:
-        """*message* stays until there is credit."""
+        """Keep *message* until there is credit."""
         self.waiting.append((message, size))
         self.waiting_bytes += size
 
     def next(self) -> Message:
-        """The message that has waited longest leaves now."""
+        """Let the message that has waited longest leave. Returns it."""
         message, size = self.waiting.popleft()
         self.waiting_bytes -= size
         self.left(size)

@@ -16,8 +16,8 @@ puts a placeholder in the place of the object, has it resolved to a `RefLostErro
 counts the endpoint as usual. So the late endpoint gets an answer like any other, and learns of the
 loss when it uses the reference (G6).
 
-A death looks at all entries, as an index by endpoint would make each message take longer. But it
-calls a function only for those that may have to do with the dead one.
+A death looks at all entries. An index by endpoint would avoid that, but each message would take
+longer. A function is called only for the entries that the death may concern.
 
 For one reference, the steps are `User.died`, `User.lose` (its owner died) and ``forget`` of `User`
 and `Owner`; a discipline has its own in its two classes.
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class Death(msgspec.Struct):
-    """The rule of a death."""
+    """What a death changes in the tables."""
 
     state: Tables
     entries: Entries
@@ -54,7 +54,7 @@ class Death(msgspec.Struct):
     aliases: Aliases
 
     def died(self, worker: WorkerId, unacknowledged: Iterable[Message]) -> list[Effect]:
-        """All waits for *worker* fail, and it is fenced off.
+        """Fail all waits for *worker*, and ignore its messages from now on (fencing).
 
         *unacknowledged* are the messages of this endpoint that *worker* may not have received.
         """

@@ -67,7 +67,7 @@ class Hand(msgspec.Struct, frozen=True):
 
 
 class Settle(msgspec.Struct, frozen=True):
-    """The reply to a call of this endpoint. Its references are held for it already."""
+    """Take the reply to a call of this endpoint. Its references are held for it already."""
 
     sender: WorkerId
     reply: Reply
@@ -140,7 +140,10 @@ class Garbage(msgspec.Struct, frozen=True):
 
 
 class Looked(msgspec.Struct, frozen=True):
-    """The search from *start* has found *garbage*. If it is *over*, all else may be alive."""
+    """The search from *start* has found *garbage*.
+
+    If it is *over*, every other object that it has looked at may be alive.
+    """
 
     start: RRefId
     garbage: tuple[Garbage, ...] = ()

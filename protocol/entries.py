@@ -104,7 +104,7 @@ class Entries(msgspec.Struct):
                 return Name(owner.alias.shown, owner.alias.path)
         return name
 
-    # ---- the begin
+    # ---- the beginning
 
     def use(self, rref: RRefId, owner: WorkerId) -> User:
         """The user entry of *rref*, made now if it is missing."""
@@ -221,7 +221,7 @@ class Entries(msgspec.Struct):
         return self.end_if_unused(entry)
 
     def _free(self, rref: RRefId, request: CallId) -> None:
-        """*request* on *rref* needs its name no longer, and no other has to wait for it."""
+        """*request* on *rref* no longer needs its name, and no other request has to wait for it."""
         state = self.state
         handle = state.named.pop(request, None)
         if handle is not None:
@@ -259,7 +259,7 @@ class Entries(msgspec.Struct):
         return f" ({cause})" if cause else ""
 
     def lose(self, user: User) -> list[Effect]:
-        """The owner of *user* died, and answers no request."""
+        """The owner of *user* died, so it will answer no request."""
         for request in user.pending:
             self._free(user.rref, request)
         user.lose()
@@ -325,9 +325,9 @@ class Entries(msgspec.Struct):
         return ForkId(self.state.me, self.state.forks)
 
     def allocate_call(self, rref: RRefId | None, waiting: Waiting | None = None) -> CallId:
-        """Mint the id of a call; it pins the object that it is called on until it is answered.
+        """Allocate the id of a call on *rref*; it pins that object until it is answered.
 
-        *waiting* is the call, if a `Reply` will answer it.
+        *waiting* is the record of the call, if a `Reply` will answer it.
         """
         self.state.calls += 1
         call = CallId(self.state.me, self.state.calls)

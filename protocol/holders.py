@@ -75,7 +75,7 @@ class HolderReport:
         self.alive: list[RRefId] = []
 
     def see(self, found: Found) -> None:
-        """These values hold the objects."""
+        """Take the finding: which values hold which objects, and by how many handles."""
         self.found = {
             rref: (tuple(sorted(values)), sum(values.values())) for rref, values in found.items()
         }

@@ -36,7 +36,7 @@ class Hosting(msgspec.Struct):
     aliases: Aliases
 
     def create(self, sender: WorkerId, message: Create) -> list[Effect]:
-        """*sender* has an object made here."""
+        """*sender* asks this endpoint to make an object."""
         state, entries, rref = self.state, self.entries, message.rref
         if message.rref.creator != sender or message.fork.parent != sender:
             raise ProtocolError(f"{sender} created {message.rref}, an id that is not its own")
@@ -55,7 +55,7 @@ class Hosting(msgspec.Struct):
         owner, _ = entries.own_or_await(rref, created_here=True)
         before = self._holder(message.target)
         effects = owner.create(sender, message, state.me, before)
-        # Acknowledged now, when the creation is accepted, not when it has run.
+        # The acknowledgement says that the creation is accepted, not that it has run.
         ack = Ack(rref=rref, fork=message.fork)
         acks: list[Effect] = [] if sender == state.me else [Send(sender, ack)]
         if message.target is None or not self.aliases.passes_on(message.target):

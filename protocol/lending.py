@@ -138,7 +138,8 @@ class LendingUser(User):
     def borrow(self, descriptor: Descriptor) -> list[Effect]:
         fork, lender = descriptor.fork, descriptor.parent
         if fork in self.children:
-            return []  # lent to itself: its own pin would look like use, and it would ask the owner
+            # Lent to itself: its own pin would look like use and make it ask the owner.
+            return []
         by_owner = lender == self.owner
         loans = self.loans or {}
         loans[fork] = Loan(lender, by_owner or descriptor.counted)
@@ -184,7 +185,7 @@ class LendingUser(User):
     # ---- death and the end
 
     def died(self, worker: WorkerId, allocate: Callable[[], ForkId]) -> list[Effect]:
-        """The borrower of a dead lender asks at once."""
+        """If the lender died, ask the owner at once."""
         effects: list[Effect] = []
         for fork, loan in self.loans.items():
             if loan.lender == worker:

@@ -36,7 +36,7 @@ class Liveness:
         self._silent.pop(worker, None)
 
     def heard(self, worker: WorkerId) -> bool:
-        """*worker* said something. False if it is not expected: perhaps it was given up."""
+        """*worker* is alive. Returns False if it is not expected: perhaps it was given up."""
         if worker not in self._silent:
             return False
         self._silent[worker] = 0

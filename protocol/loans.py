@@ -81,7 +81,7 @@ class Loans(msgspec.Struct):
         for each in descriptors:
             rref, fork = each.rref, each.fork
             user = users.get(rref)
-            if user is None:  # it came home, its owner died, or this endpoint needs it no more
+            if user is None:  # it came home, its owner died, or nothing here needs it any more
                 if each.passing is _LOAN and not replies:
                     reports.append(Report(rref=rref, fork=fork, owner=each.owner, held=False))
                 continue

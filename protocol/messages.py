@@ -42,7 +42,7 @@ finds calls that wait for each other along several chains.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
 
@@ -69,22 +69,6 @@ class Part(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknow
 
 class Said(Part, frozen=True, tag=True):
     """A message; on the wire its row begins with the name of its class."""
-
-    words: ClassVar[tuple[str, ...]] = ()
-    """If people do not call it by its class name: its usual name first, then its forms in a trace,
-    the longest first, with its fields in braces."""
-    hue: ClassVar[int] = 244
-    """Its colour in a trace, of the 256-colour palette."""
-
-    @classmethod
-    def word(cls) -> str:
-        """Its usual name."""
-        return cls.words[0] if cls.words else cls.__name__.lower()
-
-    @classmethod
-    def ways(cls) -> tuple[str, ...]:
-        """Its forms in a trace, the longest first."""
-        return cls.words[1:] or (cls.word(),)
 
 
 class Passing(Enum):
@@ -151,8 +135,6 @@ class Moved(Part, frozen=True, kw_only=True):
 class ForkRequest(Said, frozen=True, kw_only=True):
     """Child user -> owner: *fork* of *rref* lives here; count it and confirm."""
 
-    words = ("fork request", "fork request {fork}", "fork req {fork}", "fork {fork}")
-    hue = 166
     rref: RRefId
     fork: ForkId
 
@@ -160,8 +142,6 @@ class ForkRequest(Said, frozen=True, kw_only=True):
 class Ack(Said, frozen=True, kw_only=True):
     """Owner -> user: *fork* is counted. It answers a `ForkRequest` or a `Create`."""
 
-    words = ("ACK", "ACK {fork}", "ACK")
-    hue = 136
     rref: RRefId
     fork: ForkId
 
@@ -169,8 +149,6 @@ class Ack(Said, frozen=True, kw_only=True):
 class ChildAck(Said, frozen=True, kw_only=True):
     """Child -> parent: the owner counts me, so *fork* no longer needs your pin (G2)."""
 
-    words = ("child ACK", "child ACK {fork}", "cACK {fork}", "cACK")
-    hue = 101
     rref: RRefId
     fork: ForkId
 
@@ -178,7 +156,6 @@ class ChildAck(Said, frozen=True, kw_only=True):
 class Delete(Said, frozen=True, kw_only=True):
     """User -> owner: these forks of *rref*, all that I had, are gone (G1)."""
 
-    hue = 167
     rref: RRefId
     forks: tuple[ForkId, ...]
     borrowers: tuple[tuple[ForkId, WorkerId], ...] = ()
@@ -192,29 +169,18 @@ class Returned(Said, frozen=True, kw_only=True):
     Only a creation needs this message: the reports of other calls ride on their replies.
     """
 
-    hue = 71
     loans: tuple[Report, ...]
 
 
 class NotifyRefRemoved(Said, frozen=True, kw_only=True):
     """Owner -> borrower: I count these loans of yours; tell me when you let go of each."""
 
-    words = (
-        "notify",
-        "notify at the end of {loans}",
-        "notify of {loans}",
-        "notify {loans}",
-        "notify",
-    )
-    hue = 166
     loans: tuple[tuple[RRefId, ForkId], ...]
 
 
 class RefRemoved(Said, frozen=True, kw_only=True):
     """Borrower -> owner: these forks are gone; you asked me to report it."""
 
-    words = ("removed",)
-    hue = 167
     removed: tuple[Delete, ...]
 
 
@@ -225,8 +191,6 @@ class AliasRef(Said, frozen=True, kw_only=True):
     of an alias on a way to this one. When a greater one becomes known, the message is sent again.
     """
 
-    words = ("alias", "{alias} aliases {rref}", "{alias}->{rref}", "aliases {rref}", "alias")
-    hue = 168
     call: CallId
     rref: RRefId
     alias: RRefId
@@ -236,8 +200,6 @@ class AliasRef(Said, frozen=True, kw_only=True):
 class Canonical(Said, frozen=True, kw_only=True):
     """Owner of a target -> owner of its alias: the target has a value, or stands for its holder."""
 
-    words = ("canonical", "{rref} is canonical", "canonical")
-    hue = 35
     call: CallId
     rref: RRefId
     moved: Moved | None = None
@@ -247,8 +209,6 @@ class Canonical(Said, frozen=True, kw_only=True):
 class AliasGone(Said, frozen=True, kw_only=True):
     """Owner of an alias -> owner of its target: *alias* does not stand for *rref* any more."""
 
-    words = ("no alias", "{alias} no alias of {rref}", "no alias of {rref}", "no alias", "gone")
-    hue = 131
     rref: RRefId
     alias: RRefId
 
@@ -273,8 +233,6 @@ class Probe(Said, frozen=True, kw_only=True):
     arrived, or comes from there, as the creation is not acknowledged.
     """
 
-    words = ("probe", "probe {before}for a ring by {start}", "probe {before}by {start}", "probe")
-    hue = 180
     start: RRefId
     call: CallId | None = None
     rref: RRefId | None = None
@@ -309,8 +267,6 @@ class WhoHolds(Said, frozen=True, kw_only=True):
     moment, as the objects may be collected.
     """
 
-    words = ("look",)
-    hue = 143
     look: Number
     rrefs: tuple[RRefId, ...]
     exact: bool = False
@@ -322,8 +278,6 @@ class Holders(Said, frozen=True, kw_only=True):
     No grip on one of them: something else keeps it, or may keep it.
     """
 
-    words = ("looked",)
-    hue = 107
     look: Number
     grips: tuple[Grip, ...] = ()
 
@@ -331,8 +285,6 @@ class Holders(Said, frozen=True, kw_only=True):
 class Cut(Said, frozen=True, kw_only=True):
     """Owner -> owner: *rref* is garbage in a ring; drop its value, unless *stamp* has changed."""
 
-    words = ("cut", "cut {rref}", "cut")
-    hue = 203
     rref: RRefId
     stamp: Number
 
@@ -363,20 +315,19 @@ class CreditGiven(Said, frozen=True, kw_only=True):
 class Bulk(Said, frozen=True, kw_only=True):
     """Any -> any: many messages of one kind, each about one object and one fork; see `bulk`."""
 
-    hue = 245
     kind: Bulky
     creator: WorkerId
-    """Of all the objects."""
+    """The creator of all the objects."""
     fork_parent: WorkerId
     """The parent in the names of all the forks."""
     number: Number
     """The least of the objects' numbers."""
     fork: Number
-    """The same of the forks."""
+    """The least of the forks' numbers."""
     numbers: tuple[Number, ...]
-    """For each object the difference of its number to the least one."""
+    """For each object, the difference of its number to the least one."""
     forks: tuple[Number, ...]
-    """The same of the forks."""
+    """For each fork, the difference of its number to the least one."""
 
 
 # ---- user messages
@@ -395,14 +346,12 @@ class Busy(Part, frozen=True):
 class Tell(Said, frozen=True, kw_only=True):
     """Actor -> actor: a one-way message of the user."""
 
-    hue = 134
     cargo: Cargo
 
 
 class Call(Said, frozen=True, kw_only=True):
     """Caller -> callee: run this function and reply with its result."""
 
-    hue = 37
     call: CallId
     cargo: Cargo
     chain: tuple[Busy, ...] = ()
@@ -417,8 +366,6 @@ class Create(Said, frozen=True, kw_only=True):
     yet.
     """
 
-    words = ("remote",)
-    hue = 33
     call: CallId
     rref: RRefId
     fork: ForkId
@@ -434,8 +381,6 @@ class Invoke(Said, frozen=True, kw_only=True):
     sent.
     """
 
-    words = ("method call",)
-    hue = 73
     call: CallId
     rref: RRefId
     cargo: Cargo
@@ -451,8 +396,6 @@ class Fetch(Said, frozen=True, kw_only=True):
     value, so a value travels only once and without a detour. *cancelled* is as in `Invoke`.
     """
 
-    words = ("to_here",)
-    hue = 98
     call: CallId
     rref: RRefId
     copy: bool = True
@@ -467,7 +410,6 @@ class Reply(Said, frozen=True, kw_only=True):
     A loan of the call that *loans* does not name was simply returned.
     """
 
-    hue = 71
     call: CallId
     cargo: Cargo
     loans: tuple[Report, ...] = ()

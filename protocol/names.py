@@ -113,7 +113,10 @@ class Names(msgspec.Struct):
     # ---- requests, in order
 
     def dispatch(self, rref: RRefId, send: Send, *, first: bool = False) -> list[Effect]:
-        """Send a request made on the handle *rref*, after all earlier ones."""
+        """Send a request made on the handle *rref*, or hold it until all earlier ones are answered.
+
+        With *first* it is held before all others on this handle.
+        """
         chain = getattr(send.message, "chain", ())
         if chain and names(chain, getattr(send.message, "rref", None)):
             return [send]

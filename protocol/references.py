@@ -56,9 +56,10 @@ class References(msgspec.Struct):
     ) -> tuple[Descriptor, ...]:
         """Fork a child of each for *to*; the parent is pinned until it is confirmed (G2).
 
-        With *replies* each is shared for a call on *to*, as the discipline says; a creation has no
-        reply. With *lost* a reference with a dead owner is passed on, too. Nobody will confirm that
-        child, so it is not pinned. Without, such a one raises `OwnerDiedError`, and none is shared.
+        If *replies* is given, each is shared for a call on *to*, as the discipline says; *replies*
+        is false for a creation, which has no reply. With *lost* a reference with a dead owner is
+        passed on, too. Nobody will confirm that child, so it is not pinned. Without *lost* such a
+        reference raises `OwnerDiedError`, and nothing is shared.
         """
         state, found = self.state, self._shareable(rrefs, to, lost=lost)
         me, number, pins = state.me, state.forks, replies and state.discipline.pins
@@ -77,7 +78,7 @@ class References(msgspec.Struct):
                 passing = _LOAN
             elif replies is not None:
                 passing = entry.lend(fork, to, replies=replies)
-            elif isinstance(entry, Owner) or not entry.lost:  # a lost one's child has no pin
+            elif isinstance(entry, Owner) or not entry.lost:  # a lost one's child is not pinned
                 entry.fork(fork, to)
             name = None if entry.rref == rref else rref
             made.append(
@@ -99,7 +100,7 @@ class References(msgspec.Struct):
     ) -> list[Owner | User]:
         """The entry behind each of *rrefs*."""
         state = self.state
-        if rrefs and state.dead.firsts:  # else the receiver of the message does not matter here
+        if rrefs and state.dead.firsts:  # a message without references is checked elsewhere
             self.entries.check_alive(to)
         found: list[Owner | User] = []
         for rref in rrefs:
@@ -111,7 +112,7 @@ class References(msgspec.Struct):
             if owner is not None and owner.alias is None:
                 found.append(owner)
                 continue
-            where = self.names.whereabouts(rref)  # a rare case
+            where = self.names.whereabouts(rref)  # rare: an alias, or a lost object
             found.append(self.entries.used(where) if lost else self.entries.living(where))
         return found
 

@@ -134,9 +134,10 @@ class Requests(msgspec.Struct):
         return call, self.names.dispatch(rref, Send(to, fetch))
 
     def _direct(self, rref: RRefId, to: WorkerId | None) -> tuple[CallId, User] | None:
-        """A new request on *rref*, and the entry that it pins, if it leaves at once.
+        """Begin a request on *rref* that can leave at once. Returns its id and the pinned entry.
 
-        Not if *rref* may be an alias, or if its owner is not *to*, if that is given.
+        Returns None if *rref* may be an alias, if earlier requests may be held back, or if *to* is
+        given and is not the owner.
         """
         state = self.state
         user = state.users.get(rref)
@@ -256,7 +257,10 @@ class Requests(msgspec.Struct):
         return effects
 
     def is_answered(self, rref: RRefId, call: CallId) -> bool:
-        """Whether *call* pins *rref* no more, which its owner answered, and handles keep it."""
+        """Note that the owner has answered *call* on *rref*, if nothing else follows from that.
+
+        Returns False, with nothing changed, if no handle keeps *rref*, or requests are held back.
+        """
         state = self.state
         user = state.users.get(rref)
         if user is None or not user.handles:

@@ -83,7 +83,7 @@ class Search:
         self.silent: set[WorkerId] = set()
         """The endpoints that have not answered in time."""
         self.judged = False
-        """Whether all looks are over. All that is below is garbage, whatever comes."""
+        """Whether all looks are over. What `cutting` and `found` name is garbage for good."""
         self.cutting: list[tuple[WorkerId, Cut]] = []
         """The cuts to make, each with the owner of its object."""
         self.found: list[Garbage] = []
@@ -186,7 +186,7 @@ class Search:
     # ---- the judgement
 
     def _judge(self) -> None:
-        """What no look has seen alive is garbage: find its connected sets, and their cuts."""
+        """What no look has seen alive is garbage: find its connected sets, and cuts for them."""
         dead = sorted(self.owned.keys() - self.live)
         beside: dict[RRefId, list[RRefId]] = {rref: [] for rref in dead}
         edges = {

@@ -244,7 +244,7 @@ class User(msgspec.Struct, gc=False, eq=False):
         return self.leave() if self.unused else []
 
     def leave(self) -> list[Effect]:
-        """The end of an unused entry: its owner, if it lives and knows a fork, is told of all."""
+        """End an unused entry: if the owner lives and counts forks of it, send their `Delete`."""
         if self.lost or not self.known:
             return []
         known = self.known if len(self.known) == 1 else sorted(self.known)

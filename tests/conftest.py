@@ -106,7 +106,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class ByGroup(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            group = re.search(r"\[(\w+\.py): ", nodeid)
+            group = re.search(r"\[(\w+\.txt): ", nodeid)
             return f"{super()._split_scope(nodeid)}{group[1] if group else ''}"
 
     return ByGroup(config, log)

@@ -84,7 +84,7 @@ class Attendant:
         return self._deadline is not None
 
     def begin(self, now: float, *, address: str | None = None) -> None:
-        """Want a round, or, as a member of one, a later one; with another *address*, if given."""
+        """Ask for a round; a member of one asks for a later one. It may give another *address*."""
         if address is not None:
             self._join = replace(self._join, address=address)
         self._deadline = now + self._timeouts.join

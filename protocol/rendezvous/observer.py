@@ -37,8 +37,7 @@ class Observer:
         """For each node, the seconds since its last sign of life."""
         self._beats: dict[WorkerId, int] = {}
         self.lively = False
-        """Whether the beats of any node ever grew: so they did not all die before this one
-        looked."""
+        """Whether the beats of any node ever grew: so not all had died before this one looked."""
         self._call: tuple[int, int] | None = None
         """The last call that is open: its round and number."""
         self._called = 0.0

@@ -95,7 +95,7 @@ class Campaign:
         """*me*: a name that no other candidate has, and no earlier life of this one."""
         self.me = me
         self.term = 0
-        """The last registrar's that was heard of."""
+        """The term of the latest registrar that this candidate has heard of."""
         self.leads = False
         self.lease = 0
         self._suspects = True
@@ -103,11 +103,11 @@ class Campaign:
         self._asked: Question | None = None
 
     def suspect(self) -> None:
-        """The registrar is not heard of any more."""
+        """This host no longer hears of the registrar."""
         self._suspects = True
 
     def heard(self, term: int) -> None:
-        """The registrar of *term* is heard of."""
+        """This host has heard of the registrar of *term*."""
         if term >= self.term:
             self.term = term
             self._suspects = False
@@ -145,7 +145,7 @@ class Campaign:
                 self._vacant = False
                 return self._deposed() + self._follow(answer)
             case _ if not isinstance(asked, Renew):
-                self._vacant = False  # perhaps it was done: look
+                self._vacant = False  # the store may have done it: look
         return []
 
     def deposed(self) -> list[TakeOver | Deposed | Follow]:

@@ -2,15 +2,15 @@
 
 A `Write` holds the changes since the last one. One is under way at a time. The store takes it if
 
-* it names the registrar of this term still, and
-* the last write that it has taken is the one before.
+* it still names the registrar of this term, and
+* the last write that it has taken is the one before this.
 
 So a write takes effect once, though it may have to be sent again and again until an answer comes,
 and though an earlier copy of it may reach the store later than the next write. If the store has
 taken this very write before, it says so.
 
-Otherwise it refuses, for ever: another registrar has the role, and has read the facts after the
-last write that was taken. All messages that wait are dropped then. Nobody has heard of them.
+Otherwise it refuses, and will always refuse: another registrar has the role, and has read the facts
+after the last write that was taken. All messages that wait are dropped, so nobody hears of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Change = tuple[str, bytes | None]
 
 
 class Write(msgspec.Struct, frozen=True):
-    """Registrar -> store: change these facts, if I am the registrar still."""
+    """Registrar -> store: change these facts, if I am still the registrar."""
 
     term: int
     number: int
@@ -59,7 +59,7 @@ class Ledger:
     )
 
     def __init__(self, term: int, revision: int) -> None:
-        """*revision*: that of the last write in the store, when this registrar read the facts."""
+        """*revision* is that of the last write in the store when this registrar read the facts."""
         self.term = term
         self._revision = revision
         self._number = 0

@@ -1,8 +1,8 @@
 """The line of a registrar proxy to the registrar, on whichever host that is.
 
-The line believes the registrar of the highest term that it has heard of, and ignores messages of an
-earlier one. It keeps each request, in order, until it is done. A registrar of a higher term gets
-all that is kept: the one before may have died with it, or with its answer.
+The line believes the registrar of the highest term that it has heard of, and ignores messages of
+earlier ones. It keeps each request, in order, until the request is done. A registrar of a higher
+term gets all that is kept: the one before may have died before it did a request, or answered it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RegistrarLine:
         self._number = 0
 
     def keep(self, request: object) -> Unanswered:
-        """A new request: send it, if there is a registrar."""
+        """Number and keep a new *request*; the caller sends it, if there is a registrar."""
         self._number += 1
         kept = self.kept[self._number] = Unanswered(self._number, request)
         return kept
@@ -45,7 +45,7 @@ class RegistrarLine:
         return term >= self.term
 
     def follow(self, term: int, registrar: object) -> list[Unanswered] | None:
-        """*registrar* has spoken. Returns what to send it if it is new here, else None."""
+        """*registrar* has spoken. If it is new here, returns the requests to send to it."""
         if term <= self.term:
             return None
         self.term = term

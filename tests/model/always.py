@@ -1,8 +1,7 @@
 """Properties that hold in every state: of one endpoint, of one step, and of the whole world.
 
 Each property is a function that returns a description of the fault, or None. `ALWAYS_HERE` judges
-an endpoint, `ALWAYS_STEP` a step of an endpoint, `ALWAYS` a state of the world. Reports and mutants
-quote the name under which a property is listed.
+an endpoint, `ALWAYS_STEP` a step of an endpoint, `ALWAYS` a state of the world.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from farref.protocol.borrowing import BorrowingUser
 from farref.protocol.effects import Loss
@@ -43,6 +43,17 @@ from .facts import Facts
 from .reach import reached, references_in, requested
 from .steps import Act, Arrival, Notice
 from .world import InFlight, Taken
+
+Property = TypeVar("Property", bound=Callable[..., str | None])
+
+
+def rule(table: dict[str, Property], name: str) -> Callable[[Property], None]:
+    """List the decorated property in *table* as *name*."""
+
+    def listed(wrong: Property) -> None:
+        table[name] = wrong
+
+    return listed
 
 
 @dataclass(frozen=True)
@@ -78,8 +89,11 @@ def deletes_in(message: Message) -> tuple[Delete, ...]:
 
 # ---- one endpoint
 
+ALWAYS_HERE: dict[str, Callable[[ScriptedEndpoint], str | None]] = {}
 
-def counts_are_right(endpoint: ScriptedEndpoint) -> str | None:
+
+@rule(ALWAYS_HERE, "counts are right")
+def _(endpoint: ScriptedEndpoint) -> str | None:
     """The machines' counts of handles and messages agree with the shell's own books."""
     entries: list[Owner | User] = [
         *endpoint.context.owners.values(),
@@ -92,8 +106,8 @@ def counts_are_right(endpoint: ScriptedEndpoint) -> str | None:
     return None
 
 
-def one_request_runs(endpoint: ScriptedEndpoint) -> str | None:
-    """At most one request has the turn on an object that is serial."""
+@rule(ALWAYS_HERE, "one request runs per object")
+def _(endpoint: ScriptedEndpoint) -> str | None:
     running = Counter(task.occupies for task in endpoint.tasks if task.occupies is not None)
     for rref, number in running.items():
         owner = endpoint.context.owners.get(rref)
@@ -104,7 +118,8 @@ def one_request_runs(endpoint: ScriptedEndpoint) -> str | None:
     return None
 
 
-def who_has_begun_is_known(endpoint: ScriptedEndpoint) -> str | None:
+@rule(ALWAYS_HERE, "who has begun is known")
+def _(endpoint: ScriptedEndpoint) -> str | None:
     """An object knows the requests that have begun on it, and is there as long as they last."""
     aside: dict[RRefId, set[CallId]] = {}
     running: dict[RRefId, CallId] = {}
@@ -126,13 +141,14 @@ def who_has_begun_is_known(endpoint: ScriptedEndpoint) -> str | None:
     return None
 
 
-def one_role(endpoint: ScriptedEndpoint) -> str | None:
-    """An endpoint is the owner of an object or a user of it."""
+@rule(ALWAYS_HERE, "owner or user")
+def _(endpoint: ScriptedEndpoint) -> str | None:
     both = endpoint.context.owners.keys() & endpoint.context.users.keys()
     return f"{endpoint.me} owns and uses {both}" if both else None
 
 
-def nothing_idle_is_kept(endpoint: ScriptedEndpoint) -> str | None:
+@rule(ALWAYS_HERE, "nothing idle is kept")
+def _(endpoint: ScriptedEndpoint) -> str | None:
     """An entry that nothing uses is gone, and so is the note of a loan that pins nothing."""
     context = endpoint.context
     idle = [owner.rref for owner in context.owners.values() if owner.unused]
@@ -143,7 +159,8 @@ def nothing_idle_is_kept(endpoint: ScriptedEndpoint) -> str | None:
     return f"{endpoint.me} keeps an idle entry of {idle[0]}" if idle else None
 
 
-def names_are_right(endpoint: ScriptedEndpoint) -> str | None:
+@rule(ALWAYS_HERE, "names are right")
+def _(endpoint: ScriptedEndpoint) -> str | None:
     """Each name counts its own handles and requests, and exists while it has any."""
     named, context = endpoint.named(), endpoint.context
     requests = Counter(context.state.named.values())
@@ -165,7 +182,8 @@ def names_are_right(endpoint: ScriptedEndpoint) -> str | None:
     return None
 
 
-def notices_end_reports(endpoint: ScriptedEndpoint) -> str | None:
+@rule(ALWAYS_HERE, "notices end reports")
+def _(endpoint: ScriptedEndpoint) -> str | None:
     """By borrowing, a loan that the owner has notified of is no longer awaited."""
     for user in endpoint.context.users.values():
         if isinstance(user, BorrowingUser) and {*user.reported} & {*user.known}:
@@ -173,23 +191,16 @@ def notices_end_reports(endpoint: ScriptedEndpoint) -> str | None:
     return None
 
 
-ALWAYS_HERE: dict[str, Callable[[ScriptedEndpoint], str | None]] = {
-    "counts are right": counts_are_right,
-    "one request runs per object": one_request_runs,
-    "who has begun is known": who_has_begun_is_known,
-    "owner or user": one_role,
-    "nothing idle is kept": nothing_idle_is_kept,
-    "notices end reports": notices_end_reports,
-    "names are right": names_are_right,
-}
-
 # ---- one step
 
+ALWAYS_STEP: dict[str, Callable[[Taken], str | None]] = {}
 
-def nobody_jumps_the_line(taken: Taken) -> str | None:
+
+@rule(ALWAYS_STEP, "nobody jumps the line")
+def _(taken: Taken) -> str | None:
     """New requests, and those that can go on, line up at the end; the first one goes first."""
     for rref, owner in taken.after.context.owners.items():
-        before = taken.before.context.owners.get(rref)
+        before = taken.owners.get(rref)
         if before is None or not before.queue:
             continue
         line, now = list(before.queue), list(owner.queue)
@@ -203,17 +214,22 @@ def nobody_jumps_the_line(taken: Taken) -> str | None:
     return None
 
 
-def confirmed_asks_nothing(taken: Taken) -> str | None:
+def asked(taken: Taken) -> Iterator[ForkRequest]:
+    return (it.message for it in taken.sent if isinstance(it.message, ForkRequest))
+
+
+@rule(ALWAYS_STEP, "no needless fork request")
+def _(taken: Taken) -> str | None:
     """A further fork of a confirmed or requested reference costs no fork request."""
-    for _, _, message in taken.sent:
-        if isinstance(message, ForkRequest):
-            user = taken.before.context.users.get(message.rref)
-            if user is not None and (user.known or user.requested):
-                return f"{taken.before.me} asked for fork {message.fork} without need"
+    for request in asked(taken):
+        user = taken.users.get(request.rref)
+        if user is not None and (user.known or user.requested):
+            return f"{taken.before.me} asked for fork {request.fork} without need"
     return None
 
 
-def a_loan_costs_nothing(taken: Taken) -> str | None:
+@rule(ALWAYS_STEP, "a loan that is not kept costs nothing")
+def _(taken: Taken) -> str | None:
     """By lending, a loan that is not kept costs no message besides the call and its reply.
 
     (A creation has no reply, and has one `Returned` for all its loans. A death costs more.)
@@ -221,7 +237,7 @@ def a_loan_costs_nothing(taken: Taken) -> str | None:
     task = taken.step.task if isinstance(taken.step, Act) else None
     if taken.before.context.dead or task is None or not isinstance(task.message, Call | Invoke):
         return None
-    for rref, user in taken.before.context.users.items():
+    for rref, user in taken.users.items():
         if not isinstance(user, LendingUser) or user.requested or {*user.known} - user.loans.keys():
             continue
         after = taken.after.context.users.get(rref)
@@ -232,7 +248,8 @@ def a_loan_costs_nothing(taken: Taken) -> str | None:
     return None
 
 
-def a_covered_loan_asks_nothing(taken: Taken) -> str | None:
+@rule(ALWAYS_STEP, "a covered loan asks nothing")
+def _(taken: Taken) -> str | None:
     """By lending, an endpoint with another loan from a counted lender does not ask the owner.
 
     The creator is such a lender, even before it is confirmed. An endpoint that lent to itself does
@@ -240,32 +257,33 @@ def a_covered_loan_asks_nothing(taken: Taken) -> str | None:
     """
     if taken.before.context.dead or not isinstance(taken.step, Act):
         return None
-    for _, _, message in taken.sent:
-        if isinstance(message, ForkRequest):
-            user = taken.after.context.users.get(message.rref)
-            if isinstance(user, LendingUser):
-                lenders = {fork.parent for fork in user.loans if user.loans[fork].counted}
-                lenders |= {fork.parent for fork in user.loans} & {message.rref.creator}
-                if lenders or message.fork.parent == taken.before.me:
-                    return f"{taken.before.me} asked for fork {message.fork} without need"
+    for request in asked(taken):
+        user = taken.after.context.users.get(request.rref)
+        if isinstance(user, LendingUser):
+            lenders = {fork.parent for fork in user.loans if user.loans[fork].counted}
+            lenders |= {fork.parent for fork in user.loans} & {request.rref.creator}
+            if lenders or request.fork.parent == taken.before.me:
+                return f"{taken.before.me} asked for fork {request.fork} without need"
     return None
 
 
-def who_asks_was_lent_by_the_dead(taken: Taken) -> str | None:
+@rule(ALWAYS_STEP, "a death concerns its borrowers")
+def _(taken: Taken) -> str | None:
     """By lending, after a death exactly the borrowers of the dead lender ask the owner."""
     if isinstance(taken.step, Notice) and taken.before.sharing == "lend":
-        for _, _, message in taken.sent:
-            if isinstance(message, ForkRequest) and message.fork.parent != taken.step.worker:
-                return f"{taken.before.me} asked for {message.fork}, whose lender lives"
+        for request in asked(taken):
+            if request.fork.parent != taken.step.worker:
+                return f"{taken.before.me} asked for {request.fork}, whose lender lives"
     return None
 
 
-def the_counted_report_nothing(taken: Taken) -> str | None:
+@rule(ALWAYS_STEP, "the counted report nothing")
+def _(taken: Taken) -> str | None:
     """By borrowing, an endpoint that is counted, or that lent to itself, reports nothing."""
     for _, to, message in taken.sent:
         if isinstance(message, Reply | Returned):
             for report in message.loans:
-                user = taken.before.context.users.get(report.rref)
+                user = taken.users.get(report.rref)
                 told = report.held or report.borrowers
                 counted = user is not None and (user.known or to == taken.before.me)
                 if told and counted and taken.before.sharing == "borrow":
@@ -273,8 +291,8 @@ def the_counted_report_nothing(taken: Taken) -> str | None:
     return None
 
 
-def tables_are_of_borrowers(taken: Taken) -> str | None:
-    """By borrowing, an endpoint that returns a loan does not get into a table by it."""
+@rule(ALWAYS_STEP, "who returns is in no table")
+def _(taken: Taken) -> str | None:
     if isinstance(taken.step, Arrival) and isinstance(taken.step.message, Reply | Returned):
         for report in taken.step.message.loans:
             user = taken.after.context.users.get(report.rref)
@@ -284,7 +302,8 @@ def tables_are_of_borrowers(taken: Taken) -> str | None:
     return None
 
 
-def delete_is_earned(taken: Taken) -> str | None:
+@rule(ALWAYS_STEP, "deletes are earned")
+def _(taken: Taken) -> str | None:
     """G2: a delete leaves only a confirmed user without pinned children, and names forks."""
     for _, _, message in taken.sent:
         for delete in deletes_in(message):
@@ -296,7 +315,8 @@ def delete_is_earned(taken: Taken) -> str | None:
     return None
 
 
-def a_notice_is_answered_for(taken: Taken) -> str | None:
+@rule(ALWAYS_STEP, "note 5: a notice follows the deserialization")
+def _(taken: Taken) -> str | None:
     """The owner notifies only of unpacked loans; otherwise the denial would come too early."""
     match taken.step:
         case Arrival(sender=sender, message=NotifyRefRemoved(loans=loans)):
@@ -308,15 +328,16 @@ def a_notice_is_answered_for(taken: Taken) -> str | None:
     return None
 
 
-def the_dead_are_left_alone(taken: Taken) -> str | None:
-    """No message goes to an endpoint that is known to be dead."""
+@rule(ALWAYS_STEP, "nothing is sent to the known dead")
+def _(taken: Taken) -> str | None:
     for _, to, message in taken.sent:
         if to in taken.after.context.dead:
             return f"{taken.before.me} sent {message} to {to}, which is dead"
     return None
 
 
-def a_cancel_follows_its_call(taken: Taken) -> str | None:
+@rule(ALWAYS_STEP, "a cancel follows its call")
+def _(taken: Taken) -> str | None:
     """A cancel never comes before its call: no endpoint would remember it, so it would be lost."""
     for _, _, message in taken.sent:
         if isinstance(message, Cancel) and message.call in taken.before.context.state.held_calls:
@@ -324,7 +345,8 @@ def a_cancel_follows_its_call(taken: Taken) -> str | None:
     return None
 
 
-def what_came_cancelled_is_not_run(taken: Taken) -> str | None:
+@rule(ALWAYS_STEP, "what came cancelled is not run")
+def _(taken: Taken) -> str | None:
     """A call that was cancelled before it left is answered, and never starts."""
     for task in taken.after.tasks:
         if isinstance(task.message, Invoke | Fetch) and task.message.cancelled and not task.refused:
@@ -332,27 +354,15 @@ def what_came_cancelled_is_not_run(taken: Taken) -> str | None:
     return None
 
 
-NOTE_5 = "note 5: a notice follows the deserialization"
-
-ALWAYS_STEP: dict[str, Callable[[Taken], str | None]] = {
-    "nobody jumps the line": nobody_jumps_the_line,
-    "a loan that is not kept costs nothing": a_loan_costs_nothing,
-    "a covered loan asks nothing": a_covered_loan_asks_nothing,
-    "a death concerns its borrowers": who_asks_was_lent_by_the_dead,
-    "the counted report nothing": the_counted_report_nothing,
-    "who returns is in no table": tables_are_of_borrowers,
-    NOTE_5: a_notice_is_answered_for,
-    "no needless fork request": confirmed_asks_nothing,
-    "deletes are earned": delete_is_earned,
-    "a cancel follows its call": a_cancel_follows_its_call,
-    "what came cancelled is not run": what_came_cancelled_is_not_run,
-    "nothing is sent to the known dead": the_dead_are_left_alone,
-}
-
 # ---- the world
 
+ALWAYS: dict[str, Callable[[View], str | None]] = {}
+LATE = "nobody comes too late (G4)"
+FREED = "no free while held or in flight (G4)"
 
-def not_freed_while_held(view: View) -> str | None:
+
+@rule(ALWAYS, FREED)
+def _(view: View) -> str | None:
     """G4: no object is freed while an endpoint holds it, is sent it, or waits for its answer."""
     freed = {rref for facts in view.living.values() for rref in facts.freed}
     if not freed:
@@ -374,7 +384,8 @@ def not_freed_while_held(view: View) -> str | None:
     return None
 
 
-def not_collected_while_reachable(view: View) -> str | None:
+@rule(ALWAYS, "no collection of what is reachable (G4)")
+def _(view: View) -> str | None:
     """G4: no object is collected while a variable, a task, or a message on its way reaches it."""
     collected = {rref for facts in view.living.values() for rref in facts.collected}
     if not collected:
@@ -389,7 +400,8 @@ def not_collected_while_reachable(view: View) -> str | None:
     return f"{wrong.pop()} is collected, and the program can reach it" if wrong else None
 
 
-def children_are_pinned(view: View) -> str | None:
+@rule(ALWAYS, "unconfirmed children are pinned (G2)")
+def _(view: View) -> str | None:
     """G2: the parent of every unconfirmed child is pinned, as long as both live."""
     for _, descriptor in view.descriptors:
         flaw = _unpinned(view, descriptor.rref, descriptor.fork, descriptor.owner)
@@ -414,7 +426,8 @@ def _unpinned(view: View, rref: RRefId, fork: ForkId, home: WorkerId) -> str | N
     return f"fork {fork} of {rref} is unconfirmed, and {parent.me} does not pin it"
 
 
-def an_ancestor_is_known(view: View) -> str | None:
+@rule(ALWAYS, "an ancestor is known (G2)")
+def _(view: View) -> str | None:
     """G2: above every unconfirmed child is an endpoint that the owner counts, or the creation."""
     for facts in view.living.values():
         for rref in facts.unconfirmed:
@@ -448,8 +461,8 @@ def _unknown(view: View, rref: RRefId, facts: Facts) -> str | None:
     return f"{facts.me} is unconfirmed, and nobody above it is counted for {rref}"
 
 
-def confirmed_means_counted(view: View) -> str | None:
-    """An endpoint that was told that it is counted is counted."""
+@rule(ALWAYS, "confirmed means counted")
+def _(view: View) -> str | None:
     for facts in view.living.values():
         for fork, rref in facts.confirmed.items():
             owner = view.living.get(facts.homes[rref])
@@ -458,7 +471,8 @@ def confirmed_means_counted(view: View) -> str | None:
     return None
 
 
-def forks_form_a_tree(view: View) -> str | None:
+@rule(ALWAYS, "the fork graph is a tree")
+def _(view: View) -> str | None:
     """A fork has one child: it is at one endpoint, or on its way to one."""
     places = [fork for facts in view.living.values() for fork in facts.children]
     places += [
@@ -471,7 +485,8 @@ def forks_form_a_tree(view: View) -> str | None:
     return f"fork {Counter(places).most_common(1)[0][0]} is in two places"
 
 
-def nothing_is_lost(view: View) -> str | None:
+@rule(ALWAYS, "nothing is lost without a death (G4)")
+def _(view: View) -> str | None:
     """G4: an object with a living creator gets its value (a late asker finds the object gone)."""
     for facts in view.living.values():
         for rref in facts.lost:
@@ -480,7 +495,8 @@ def nothing_is_lost(view: View) -> str | None:
     return None
 
 
-def aliases_are_true(view: View) -> str | None:
+@rule(ALWAYS, "aliases are true")
+def _(view: View) -> str | None:
     """The object believed to be canonical is at the end of the chain of returned references."""
     stood: dict[RRefId, RRefId] = {}
     broken: dict[RRefId, Loss] = {}
@@ -511,7 +527,8 @@ def _way(stood: dict[RRefId, RRefId], rref: RRefId) -> list[RRefId]:
     return way
 
 
-def nobody_is_late(view: View) -> str | None:
+@rule(ALWAYS, LATE)
+def _(view: View) -> str | None:
     """G4: no endpoint asks for a freed object, except for a table (in a late program it may).
 
     An endpoint that takes a table back does not know whether the table had been passed on and
@@ -523,8 +540,8 @@ def nobody_is_late(view: View) -> str | None:
     return f"{late} was freed too early" if late else None
 
 
-def owners_are_known(view: View) -> str | None:
-    """Every holder of a reference knows its owner, and all know the same."""
+@rule(ALWAYS, "note 1: owner known")
+def _(view: View) -> str | None:
     homes: dict[RRefId, WorkerId] = {}
     for facts in view.living.values():
         for rref, home in facts.homes.items():
@@ -536,7 +553,8 @@ def owners_are_known(view: View) -> str | None:
     return None
 
 
-def counted_means_alive(view: View) -> str | None:
+@rule(ALWAYS, "note 2: counted means alive")
+def _(view: View) -> str | None:
     """An owner that counts a holder has the value, or will get it."""
     for facts in view.living.values():
         if facts.valueless:
@@ -544,7 +562,8 @@ def counted_means_alive(view: View) -> str | None:
     return None
 
 
-def borrowers_are_reached(view: View) -> str | None:
+@rule(ALWAYS, "note 3: a borrower implies a count at its owner")
+def _(view: View) -> str | None:
     """From the owner's counts a path of pins and tables leads to every holder of a reference."""
     if view.deaths:
         return None  # until the endpoints that are cut off have announced themselves
@@ -579,28 +598,9 @@ def _tables_in_flight(view: View, rref: RRefId) -> Iterator[tuple[WorkerId, list
                 yield to, [worker for _, worker in each.borrowers]
 
 
-def sent_once(view: View) -> str | None:
-    """No reply and no one-way message is in flight twice."""
+@rule(ALWAYS, "everything is sent once")
+def _(view: View) -> str | None:
     if len({id(it) for it in view.flying}) == len(view.flying):
         return None  # equal messages are one object, interned by the world
     twice = Counter(it for it in view.flying if isinstance(it.message, Tell | Reply))
     return next((f"{it.message} is sent twice" for it, n in twice.items() if n > 1), None)
-
-
-LATE = "nobody comes too late (G4)"
-FREED = "no free while held or in flight (G4)"
-ALWAYS: dict[str, Callable[[View], str | None]] = {
-    FREED: not_freed_while_held,
-    "no collection of what is reachable (G4)": not_collected_while_reachable,
-    LATE: nobody_is_late,
-    "nothing is lost without a death (G4)": nothing_is_lost,
-    "aliases are true": aliases_are_true,
-    "unconfirmed children are pinned (G2)": children_are_pinned,
-    "an ancestor is known (G2)": an_ancestor_is_known,
-    "confirmed means counted": confirmed_means_counted,
-    "the fork graph is a tree": forks_form_a_tree,
-    "everything is sent once": sent_once,
-    "note 1: owner known": owners_are_known,
-    "note 2: counted means alive": counted_means_alive,
-    "note 3: a borrower implies a count at its owner": borrowers_are_reached,
-}

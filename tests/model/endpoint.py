@@ -60,7 +60,6 @@ def worker(name: str) -> WorkerId:
 
 
 def workers(dead: Dead) -> frozenset[WorkerId]:
-    """The endpoints that are in *dead*."""
     numbers = (number for first, last in dead.spans for number in range(first, last + 1))
     return frozenset(
         WorkerId(number.to_bytes(-(-number.bit_length() // 8), "big").decode(), number)
@@ -147,7 +146,6 @@ class ScriptedEndpoint(Shell):
         self._out: list[Send] = []
 
     def clone(self) -> ScriptedEndpoint:
-        """A copy to try a step on."""
         copy = object.__new__(ScriptedEndpoint)
         copy.__dict__ = clone(vars(self))
         return copy
@@ -156,7 +154,6 @@ class ScriptedEndpoint(Shell):
         discard(self.context)
 
     def freeze(self) -> Hashable:
-        """Equal for endpoints that will behave the same."""
         books = (
             *(self.variables, self.calls, self.inside, self.freed, self.handed, self.buried),
             *(self.owed, self.lost, self.late, self.borrowed, self.took_back, self.over),
@@ -235,7 +232,6 @@ class ScriptedEndpoint(Shell):
     # ---- steps
 
     def steps(self) -> list[Act | Answer | Judge]:
-        """The possible next steps of this endpoint by itself."""
         acts: list[Act | Answer | Judge] = [
             Act(task) for task in dict.fromkeys(self.tasks) if self._can_act(task)
         ]
@@ -246,7 +242,6 @@ class ScriptedEndpoint(Shell):
         return acts
 
     def take(self, step: Step) -> list[Send]:
-        """Take *step*; return its messages."""
         self.context.watch()
         match step:
             case Arrival(sender=sender, message=message):
@@ -310,7 +305,6 @@ class ScriptedEndpoint(Shell):
         return self._gives_way(task) or self._ready(task, task.todo)
 
     def _gives_way(self, task: Task) -> bool:
-        """Whether *task* has a turn and is about to await."""
         awaits = task.todo and isinstance(task.todo[0], do.Await)
         return bool(awaits) and task.stage is Stage.BEGUN and task.target is not None
 
@@ -320,9 +314,9 @@ class ScriptedEndpoint(Shell):
         match todo[0] if todo else do.Abandon():
             case do.Wait(call=call, patient=patient) | do.Await(call=call, patient=patient):
                 return not patient or self.calls.get(call) not in self.context.waiting
-            case (
-                do.Drop(name=name) | do.Keep(name=name) | do.Pickle(name=name) | do.Need(name=name)
-            ):
+            case do.Drop(name=name) | do.Keep(name=name) | do.Pickle(name=name):
+                needed = (name,)
+            case do.Need(name=name) | do.Open(name=name) | do.Get(name=name):
                 needed = (name,)
             case do.Take(name=name):
                 return name in self.variables
@@ -330,8 +324,6 @@ class ScriptedEndpoint(Shell):
                 needed = inside
             case do.Put(name=name, into=into):
                 return self._find(task, name) is not None and self._value(task, into) is not None
-            case do.Open(name=name):
-                needed = (name,)
             case do.Shut(name=name):
                 return name in self.opened
             case do.Pull(out_of=out_of):
@@ -343,8 +335,6 @@ class ScriptedEndpoint(Shell):
                 needed = refs
             case do.Method(name=name, refs=refs):
                 needed = (*refs, name)
-            case do.Get(name=name):
-                needed = (name,)
             case do.Revoke(call=call):
                 return call in self.calls
             case do.Abandon() | do.Rest():
@@ -360,7 +350,6 @@ class ScriptedEndpoint(Shell):
         self._out.append(Send(to, message))
 
     def start(self, sender: WorkerId, message: Request | Tell) -> None:
-        """Make a task of the request."""
         task = Task(sender, message)
         self._see(task)
         self._hand(task)
@@ -381,7 +370,6 @@ class ScriptedEndpoint(Shell):
         self._hand(Task(effect.sender, effect.request, refused=True))
 
     def settle(self, effect: Settle) -> None:
-        """Make a task of the reply."""
         task = Task(effect.sender, effect.reply)
         if task.code.error:
             self.errors.add(effect.reply.call)
@@ -409,7 +397,6 @@ class ScriptedEndpoint(Shell):
         super().lose(effect)
 
     def free(self, rref: RRefId) -> None:
-        """Note that the value was freed, if there was one."""
         self.collected.discard(rref)
         if rref in self.lost:
             self.lost.discard(rref)
@@ -439,14 +426,12 @@ class ScriptedEndpoint(Shell):
             super().answer(asker, look, report)
 
     def weigh(self, start: RRefId) -> None:
-        """Weigh the search, or linger."""
         if not self.lingers:
             super().weigh(start)
         elif start not in self.weighing:
             self.weighing = (*self.weighing, start)
 
     def collect(self, rref: RRefId) -> None:
-        """Note that the value was collected."""
         self.collected.add(rref)
         self._loosen(rref)
         super().collect(rref)
@@ -574,7 +559,6 @@ class ScriptedEndpoint(Shell):
         return frame.get(name) or self.variables.get(name)
 
     def _value(self, task: Task | None, name: str) -> RRefId | None:
-        """The object with the value *name*."""
         return self.opened.get(name) or self._find(task, name)
 
     def _valued(self, task: Task | None, name: str) -> RRefId:
@@ -717,7 +701,6 @@ class ScriptedEndpoint(Shell):
         return tuple(made)
 
     def _lent(self, task: Task | None, code: Code, to: WorkerId, *, replies: bool = True) -> Cargo:
-        """Pickle a request."""
         lent = self.lend(to, (self._needed(task, each) for each in code.names), replies=replies)
         return Cargo(payload=code, descriptors=lent)
 

@@ -12,55 +12,64 @@ its trace is as short as possible.
 from __future__ import annotations
 
 import gc
+from abc import ABC, abstractmethod
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar
+from functools import cache
+from typing import Any, Generic, NamedTuple, TypeVar
 
 StateT = TypeVar("StateT")
 
 
 class Mistake(NamedTuple):
-    """A broken property, and the reason."""
-
     property: str
     reason: str
 
 
-class Model(Protocol[StateT]):
-    """A model that can be explored."""
+class Model(ABC, Generic[StateT]):
+    """The model of *program*, which has a name, for `explore`."""
 
-    @property
-    def name(self) -> str:
-        """Its name in the report."""
+    def __init__(self, program: Any) -> None:
+        self.program = program
+        self._seen: set[str] = set()
 
+    @abstractmethod
     def start(self) -> StateT:
         """The first state."""
 
+    @abstractmethod
     def moves(self, state: StateT) -> Iterator[tuple[Any, StateT]]:
         """Every possible next move."""
 
     def need_not(self, move: Any) -> bool:
         """Whether *move* is optional: a state with only optional moves is an end, too."""
+        return False
 
+    @abstractmethod
     def judge(self, state: StateT) -> Mistake | None:
         """The mistake in a state, if there is one."""
 
+    @abstractmethod
     def judge_end(self, state: StateT) -> Mistake | None:
         """The mistake in a state from which no move has to happen, if there is one."""
 
+    @abstractmethod
     def show(self, before: StateT, move: Any, after: StateT) -> str:
         """One line of a trace."""
 
+    def see(self, claims: Mapping[str, bool]) -> None:
+        """Note the negative properties in *claims* that are violated."""
+        self._seen.update(claim for claim, violated in claims.items() if violated)
+
     def seen(self) -> frozenset[str]:
         """The negative properties violated so far."""
+        return frozenset(self._seen)
 
 
 @dataclass
 class Exploration:
-    """The findings of an exploration."""
-
     name: str
     states: int = 0
     moves: int = 0
@@ -85,6 +94,34 @@ class Exploration:
                 f"{self.name}: {self.mistake.property!r} does not hold: "
                 f"{self.mistake.reason}\n{story}"
             )
+
+
+class Explorations:
+    """The findings for *programs*; *look* explores one, up to so many states."""
+
+    def __init__(
+        self, programs: Iterable[Any], look: Callable[[Any, int], Exploration], *, most: int
+    ) -> None:
+        programs = tuple(programs)
+        self.quick = [program for program in programs if not program.slow]
+        self.slow = [program for program in programs if program.slow]
+        self.of = cache(lambda program: look(program, 2_500_000 if program.slow else most))
+
+    def check(self, program: Any) -> None:
+        """Assert that *program* has no mistake, comes to an end, and violates its claims."""
+        found = self.of(program)
+        found.check()
+        print(found)  # noqa: T201 - the figures for docs/verification.md
+        assert found.ends > 0
+        assert set(getattr(program, "reaches", ())) <= found.seen
+
+    def violated(self) -> frozenset[str]:
+        return frozenset[str]().union(*(self.of(program).seen for program in self.quick))
+
+    def states(self) -> int:
+        states = sum(self.of(program).states for program in self.quick)
+        print(f"{len(self.quick)} programs, {states} states")  # noqa: T201 - the same
+        return states
 
 
 class TooManyStatesError(Exception):
@@ -114,7 +151,7 @@ def _explore(model: Model[StateT], limit: int, *, progress: bool) -> Exploration
     came: dict[StateT, tuple[StateT, Any] | None] = {start: None}
     before: defaultdict[StateT, list[StateT]] = defaultdict(list)
     ends: list[StateT] = []
-    report = Exploration(model.name)
+    report = Exploration(model.program.name)
     queue = deque([(0, start)])
 
     def stop(mistake: Mistake, state: StateT) -> Exploration:
@@ -148,7 +185,7 @@ def _explore(model: Model[StateT], limit: int, *, progress: bool) -> Exploration
                 return stop(mistake, state)
             ends.append(state)
         if len(came) > limit:
-            raise TooManyStatesError(f"{model.name} has more than {limit} states")
+            raise TooManyStatesError(f"{model.program.name} has more than {limit} states")
     report.states, report.ends, report.seen = len(came), len(ends), model.seen()
     if progress:
         lost = _cannot_end(came, before, ends)

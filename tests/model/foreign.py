@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -78,14 +79,8 @@ def endpoint(sharing: Sharing = "lend") -> Context:
     return context
 
 
-def borrowing() -> Context:
-    """The same by borrowing."""
-    return endpoint("borrow")
-
-
-def forking() -> Context:
-    """The same by forking."""
-    return endpoint("fork")
+borrowing = partial(endpoint, "borrow")
+forking = partial(endpoint, "fork")
 
 
 def acknowledged() -> Context:
@@ -169,21 +164,18 @@ def _packet(name: str, packet: Packet) -> Foreign:
     return Foreign(name, channel, give)
 
 
+CREATION = Create(call=CallId(A, 9), rref=RRefId(A, 9), fork=ForkId(A, 9), cargo=Cargo())
 LOAN = replace(reference(ASKED, ForkId(A, 9), C), passing=Passing.LOAN)
 
 FOREIGN = (
     _to_b("a delete of one fork twice", A, Delete(rref=X, forks=(ForkId(B, 1),) * 2)),
     _to_b("a delete of another's fork", C, Delete(rref=X, forks=(ForkId(B, 1),))),
     _to_b("a cancel of another's call", C, Cancel(call=CallId(A, 7), rref=OF_A), ignored=True),
-    _to_b(
-        "a second creation",
-        A,
-        Create(call=CallId(A, 9), rref=OF_A, fork=ForkId(A, 9), cargo=Cargo()),
-    ),
+    _to_b("a second creation", A, replace(CREATION, rref=OF_A)),
     _to_b(
         "a creation with a known fork",
         A,
-        Create(call=CallId(A, 8), rref=RRefId(A, 8), fork=ForkId(A, 8), cargo=Cargo()),
+        replace(CREATION, call=CallId(A, 8), rref=RRefId(A, 8), fork=ForkId(A, 8)),
         build=overtaken,
     ),
     _to_b("a request of a known fork", A, ForkRequest(rref=X, fork=ForkId(B, 1))),
@@ -199,26 +191,10 @@ FOREIGN = (
         AliasRef(call=CallId(C, 1), rref=X, alias=OF_A, label=OF_A),
     ),
     _to_b("a probe of another's wait", C, Probe(start=X, call=CallId(A, 7), rref=OF_A)),
+    _to_b("a creation in another's name", A, replace(CREATION, rref=RRefId(C, 9))),
+    _to_b("a creation with another's fork", A, replace(CREATION, fork=ForkId(C, 9))),
     _to_b(
-        "a creation in another's name",
-        A,
-        Create(call=CallId(A, 9), rref=RRefId(C, 9), fork=ForkId(A, 9), cargo=Cargo()),
-    ),
-    _to_b(
-        "a creation with another's fork",
-        A,
-        Create(call=CallId(A, 9), rref=RRefId(A, 9), fork=ForkId(C, 9), cargo=Cargo()),
-    ),
-    _to_b(
-        "a creation by a method of what is not owned here",
-        A,
-        Create(
-            call=CallId(A, 9),
-            rref=RRefId(A, 9),
-            fork=ForkId(A, 9),
-            cargo=Cargo(),
-            target=CONFIRMED,
-        ),
+        "a creation by a method of what is not owned here", A, replace(CREATION, target=CONFIRMED)
     ),
     _to_b("a reply from another", C, Reply(call=CallId(B, 1), cargo=Cargo())),
     _to_b("a reply to what was not asked", A, Reply(call=CallId(B, 9), cargo=Cargo())),
@@ -244,11 +220,7 @@ FOREIGN = (
     _to_b("an ACK of what is not used", C, Ack(rref=RRefId(C, 9), fork=ForkId(C, 9))),
     _to_b("a fork request to a user", A, ForkRequest(rref=CONFIRMED, fork=ForkId(A, 9))),
     _to_b("a fetch of what is freed", A, Fetch(call=CallId(A, 9), rref=RRefId(B, 9))),
-    _to_b(
-        "a creation by another's call",
-        A,
-        Create(call=CallId(C, 9), rref=RRefId(A, 9), fork=ForkId(A, 9), cargo=Cargo()),
-    ),
+    _to_b("a creation by another's call", A, replace(CREATION, call=CallId(C, 9))),
     _to_b(
         "a report of what was not lent for this call",
         A,

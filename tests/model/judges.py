@@ -35,24 +35,26 @@ import pytest
 
 from farref.tracetest.files import differences
 
-from .explorer import Exploration, explore
+from .explorer import Exploration
 from .foreign import FOREIGN
-from .meeting import MeetingModel
+from .meeting import explore_meeting
 from .meetings import MEETINGS
-from .model import ProgramModel
+from .model import explore_program
 from .mutation import Mutant
 from .programs import PROGRAMS
 from .source import Function, cut, functions, swapped
-from .succession import PassingModel
+from .succession import explore_takeover
 from .successions import SUCCESSIONS
-from .test_explorer import STATES
-from .wire import LINKS, Link, WireModel, small_numbers
+from .wire import LINKS, explore_link
 
 TRACES = Path(__file__).parents[1] / "traces"
-MOST = 10_000
-"""A rendezvous or a succession with more states than this has no end."""
-MOST_OF_A_LINK = 150_000
-"""The same for a link."""
+WORLDS: tuple[tuple[Callable[[Any, int], Exploration], Iterable[Any], int], ...] = (
+    (explore_program, PROGRAMS, 0),
+    (explore_link, LINKS, 150_000),
+    (explore_meeting, MEETINGS, 10_000),
+    (explore_takeover, SUCCESSIONS, 10_000),
+)
+"""Programs, and the most states of one that has an end; 0: so many more than it has."""
 T = TypeVar("T")
 
 
@@ -66,30 +68,13 @@ class Judge(NamedTuple):
     """The states of its program, or a limit of them."""
 
 
-def _found(result: Exploration, reaches: Iterable[str]) -> str | None:
-    if result.mistake is not None:
-        return f"{result.mistake.property}: {result.mistake.reason}"
-    missing = set(reaches) - result.seen
+def _explored(look: Callable[[Any, int], Exploration], program: Any, limit: int) -> str | None:
+    """How the exploration of *program* notices that a machine is wrong."""
+    found = look(program, limit)
+    if found.mistake is not None:
+        return f"{found.mistake.property}: {found.mistake.reason}"
+    missing = set(getattr(program, "reaches", ())) - found.seen
     return f"never violated: {', '.join(sorted(missing))}" if missing else None
-
-
-def _program(program: Any) -> str | None:
-    limit = 1000 + 10 * STATES[program.name]
-    looks = program.victims is not None
-    return _found(explore(ProgramModel(program), limit=limit, progress=looks), program.reaches)
-
-
-def _link(link: Link) -> str | None:
-    with small_numbers(link):
-        return _found(explore(WireModel(link), limit=MOST_OF_A_LINK, progress=True), link.reaches)
-
-
-def _meeting(program: Any) -> str | None:
-    return _found(explore(MeetingModel(program), limit=MOST), program.reaches)
-
-
-def _passing(program: Any) -> str | None:
-    return _found(explore(PassingModel(program), limit=MOST), ())
 
 
 def _tests(module: str) -> Iterator[Judge]:
@@ -135,17 +120,15 @@ def judges() -> dict[str, Judge]:
         *(Judge(each.name, each.flaw) for each in FOREIGN),
         *(each for module in TESTS for each in _tests(module)),
         *(
-            Judge(each.name, partial(_program, each), STATES[each.name])
-            for each in PROGRAMS
+            Judge(
+                each.name,
+                partial(_explored, look, each, most or 1000 + 10 * each.states),
+                most or each.states,
+            )
+            for look, programs, most in WORLDS
+            for each in programs
             if not each.slow
         ),
-        *(
-            Judge(each.name, partial(_link, each), MOST_OF_A_LINK)
-            for each in LINKS
-            if not each.slow
-        ),
-        *(Judge(each.name, partial(_meeting, each), MOST) for each in MEETINGS if not each.slow),
-        *(Judge(each.name, partial(_passing, each), MOST) for each in SUCCESSIONS if not each.slow),
     ]
     by_name = {each.name: each for each in found}
     assert len(by_name) == len(found), "two judges have one name"
@@ -159,8 +142,6 @@ Place = tuple[str, int]
 
 
 class Run(NamedTuple):
-    """A judge ran."""
-
     seconds: float
     whole: frozenset[Place]
     """The statements that it ran."""

@@ -17,7 +17,7 @@ are shifted back to 0.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
@@ -42,7 +42,7 @@ from farref.protocol.rendezvous import (
 )
 from farref.protocol.rendezvous.ranks import natural
 
-from .explorer import Mistake
+from .explorer import Exploration, Mistake, Model, explore
 
 FAIR_TICKS = 6
 """After this many further ticks without other events, everything that can end has ended."""
@@ -74,14 +74,11 @@ class Meeting:
 
     @property
     def timeouts(self) -> Timeouts:
-        """Small timeouts."""
         return Timeouts(join=self.join, last_call=1, keep_alive=1, attempts=2)
 
 
 @dataclass(slots=True)
 class Node:
-    """One node: its remaining actions, and its beliefs."""
-
     me: WorkerId
     attendant: Attendant
     script: tuple[str, ...]
@@ -93,12 +90,10 @@ class Node:
     """The name of the error with which it ended."""
 
     def clone(self) -> Node:
-        """A copy to try a step on."""
         attendant = clone(self.attendant)
         return Node(self.me, attendant, self.script, self.ticks, self.phase, self.held, self.ended)
 
     def freeze(self) -> Hashable:
-        """Equal for nodes that will behave the same."""
         if self.phase == "dead" or self.ended:
             return self.me, self.phase, self.ended
         machine = freeze(self.attendant)
@@ -106,7 +101,6 @@ class Node:
 
     @property
     def present(self) -> bool:
-        """Whether the node wants to take part."""
         return self.phase in ("joining", "member")
 
 
@@ -127,7 +121,6 @@ def clone(machine: Machine) -> Machine:
 
 
 def freeze(machine: Attendant | Observer) -> Hashable:
-    """Equal for machines that will behave the same."""
     values: list[Hashable] = []
     for name in machine.__slots__:
         value = getattr(machine, name)
@@ -152,17 +145,55 @@ class World(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A move, and its node."""
-
     what: str
     node: int = -1
 
 
-class MeetingModel:
-    """The model of *program*, for `explore`."""
+def _stayed(old: State, new: State) -> bool:
+    return not {m.node for m in old.members}.isdisjoint({m.node for m in new.members})
 
+
+CLAIMS: dict[str, Callable[[State, State, bool], bool]] = {
+    "no round is formed": lambda old, new, formed: formed,
+    "no round is formed by fewer than may come": lambda old, new, formed: (
+        formed and len(new.members) < new.limits.max_nodes
+    ),
+    "no second round is formed": lambda old, new, formed: formed and new.round > 0,
+    "no group shrinks": lambda old, new, formed: (
+        formed and _stayed(old, new) and len(new.members) < len(old.members)
+    ),
+    "no group grows": lambda old, new, formed: (
+        formed and _stayed(old, new) and len(new.members) > len(old.members)
+    ),
+    "rank 0 never changes": lambda old, new, formed: (
+        formed and bool(old.members) and new.members[0].node != old.members[0].node
+    ),
+    "nobody waits": lambda old, new, formed: bool(new.waiting),
+    "nobody is spare": lambda old, new, formed: bool(new.spares),
+    "no spare steps in": lambda old, new, formed: bool(
+        old.spares.keys() & (new.waiting.keys() | new.participants)
+    ),
+    "no last call is called off": lambda old, new, formed: (
+        old.calling and not new.calling and not new.complete
+    ),
+    "no last call is repeated": lambda old, new, formed: old.call > 0 and new.call > old.call,
+    "no member is lost": lambda old, new, formed: bool(new.lost()),
+    "nobody joins again": lambda old, new, formed: bool(
+        old.participants.keys() & new.waiting.keys()
+    ),
+    "no run ends": lambda old, new, formed: old.closed and not new.closed,
+}
+"""What violates each claim: the states before and after a step, and whether it formed a round."""
+NEVER_MET = CLAIMS.keys() | {
+    f"nobody gets a Rendezvous{error}Error"
+    for error in ("Closed", "GracefulExit", "Timeout", "State")
+}
+"""Claims that the exploration of the programs must prove false."""
+
+
+class MeetingModel(Model[World]):
     def __init__(self, program: Meeting) -> None:
-        self.program = program
+        super().__init__(program)
         self.places: list[RendezvousRun | State | None] = []
         self.nodes: list[Node] = []
         self._ids: dict[Hashable, int] = {}
@@ -174,15 +205,8 @@ class MeetingModel:
         """For each place and its nodes: the same ones with their beats shifted back."""
         self._flaws: dict[World, Mistake] = {}
         self._ends: dict[World, Mistake | None] = {}
-        self._seen: set[str] = set()
-
-    @property
-    def name(self) -> str:
-        """The name of the program."""
-        return self.program.name
 
     def start(self) -> World:
-        """The world without nodes."""
         program = self.program
         nodes = []
         for number, script in enumerate(program.scripts):
@@ -207,7 +231,6 @@ class MeetingModel:
     # ---- moves
 
     def moves(self, world: World) -> Iterator[tuple[Move, World]]:
-        """Every possible next move."""
         for number, index in enumerate(world.nodes):
             node = self.nodes[index]
             if node.phase == "dead":
@@ -389,7 +412,8 @@ class MeetingModel:
         open_for = world.open_for
         if state is not before:
             old = before or State(self.program.limits)
-            self._look_at(old, state)
+            formed = state.complete and not (old.complete and old.round == state.round)
+            self.see({claim: violated(old, state, formed) for claim, violated in CLAIMS.items()})
             if state.calling and not (old.calling and old.call == state.call):
                 open_for = 0
             barred = world.barred | (frozenset(state.seats()) if state.closed else frozenset())
@@ -408,30 +432,6 @@ class MeetingModel:
         """The nodes that a step may remove: the dead, and the actor."""
         gone = {n.me for n in (self.nodes[i] for i in world.nodes) if not n.present}
         return gone | ({actor.me} if actor is not None else set())
-
-    def _look_at(self, old: State, new: State) -> None:
-        formed = new.complete and not (old.complete and old.round == new.round)
-        size = len(new.members)
-        stayed = {m.node for m in old.members} & {m.node for m in new.members}
-        claims = {
-            "no round is formed": formed,
-            "no round is formed by fewer than may come": formed and size < new.limits.max_nodes,
-            "no second round is formed": formed and new.round > 0,
-            "no group shrinks": formed and bool(stayed) and size < len(old.members),
-            "no group grows": formed and bool(stayed) and size > len(old.members) > 0,
-            "rank 0 never changes": formed
-            and bool(old.members)
-            and new.members[0].node != old.members[0].node,
-            "nobody waits": bool(new.waiting),
-            "nobody is spare": bool(new.spares),
-            "no spare steps in": bool(old.spares.keys() & (new.waiting.keys() | new.participants)),
-            "no last call is called off": old.calling and not new.calling and not new.complete,
-            "no last call is repeated": old.call > 0 and new.call > old.call,
-            "no member is lost": bool(new.lost()),
-            "nobody joins again": bool(old.participants.keys() & new.waiting.keys()),
-            "no run ends": old.closed and not new.closed,
-        }
-        self._seen.update(claim for claim, violated in claims.items() if violated)
 
     def _with(self, world: World, number: int, node: Node) -> World:
         return self._with_node(world, number, self._intern(node))
@@ -520,7 +520,6 @@ class MeetingModel:
         return move.what != "looks"
 
     def judge(self, world: World) -> Mistake | None:
-        """The first broken `always` property, if any."""
         flaw = self._flaws.get(world)
         if flaw is not None:
             return flaw
@@ -570,18 +569,12 @@ class MeetingModel:
         return None
 
     def show(self, before: World, move: Move, after: World) -> str:
-        """One line of a trace."""
         who = f"{self.nodes[before.nodes[move.node]].me} " if move.node >= 0 else ""
         old, new = self.state(before), self.state(after)
         return f"{who}{move.what}" + (f": {_told(new)}" if new is not old and new else "")
 
-    def seen(self) -> frozenset[str]:
-        """The negative properties violated so far."""
-        return frozenset(self._seen)
-
 
 def _older(node: Node) -> Node:
-    """*node*, a second later."""
     node = node.clone()
     attendant = node.attendant
     attendant._observer._last = max(attendant._observer._last - 1, -1)
@@ -624,7 +617,6 @@ def _waits_in_vain(node: Node, state: State, nodes: list[Node]) -> str | None:
 
 
 def _granted(world: World, state: State, node: Node, got: Membership) -> Mistake | None:
-    """A node learns that it is a member."""
     if node.me in world.barred:
         return Mistake("closed is final", f"{node.me} was there when it was closed")
     if got.members != state.members or got.round != state.round:
@@ -684,3 +676,7 @@ def _told(state: State) -> str:
     said = [f"{word} {' '.join(map(str, seats))}" for word, seats in lists if seats]
     what = "complete" if state.complete else "forming"
     return f"round {state.round} {'closed' if state.closed else what}: {', '.join(said)}"
+
+
+def explore_meeting(program: Meeting, limit: int) -> Exploration:
+    return explore(MeetingModel(program), limit=limit)

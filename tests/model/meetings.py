@@ -8,30 +8,6 @@ from farref.protocol.rendezvous import RoundLimits
 
 from .meeting import Meeting
 
-NEVER_MET = frozenset(
-    {
-        "no round is formed",
-        "no round is formed by fewer than may come",
-        "no second round is formed",
-        "no group shrinks",
-        "no group grows",
-        "rank 0 never changes",
-        "nobody waits",
-        "nobody is spare",
-        "no spare steps in",
-        "no last call is called off",
-        "no last call is repeated",
-        "no member is lost",
-        "nobody joins again",
-        "no run ends",
-        "nobody gets a RendezvousClosedError",
-        "nobody gets a RendezvousGracefulExitError",
-        "nobody gets a RendezvousTimeoutError",
-        "nobody gets a RendezvousStateError",
-    }
-)
-"""Claims that the exploration of the programs must prove false."""
-
 JOIN = ("join",)
 TWICE = ("join", "join")
 

@@ -11,9 +11,9 @@ from . import rings, together
 from .always import ALWAYS, ALWAYS_HERE, ALWAYS_STEP, FREED, LATE, View
 from .endpoint import ScriptedEndpoint
 from .exits import Exits
-from .explorer import Mistake
+from .explorer import Exploration, Mistake, Model, explore
 from .facts import Facts, facts
-from .never_lent import NEVER_STATE, NEVER_STEP
+from .never import NEVER_STATE, NEVER_STEP
 from .reach import unreachable
 from .rest import EVENTUALLY
 from .show import step_line
@@ -22,14 +22,10 @@ from .steps import Arrival
 from .world import DEAD, Crash, Move, Program, Taken, World, WorldState
 
 
-class ProgramModel:
-    """The model of *program*, for `explore`."""
-
-    kind_of_world = World
-
+class ProgramModel(Model[WorldState]):
     def __init__(self, program: Program) -> None:
-        self.program = program
-        self.world = self.kind_of_world(program, inspect=self._inspect)
+        super().__init__(program)
+        self.world = World(program, inspect=self._inspect)
         self._facts = cache(self._read)
         self._distinct: dict[object, Facts] = {}
         self._judged: set[object] = set()
@@ -44,17 +40,10 @@ class ProgramModel:
         self._unseen_steps = {name: NEVER_STEP[name] for name in claims & NEVER_STEP.keys()}
         self._unseen_states = {name: NEVER_STATE[name] for name in claims - NEVER_STEP.keys()}
 
-    @property
-    def name(self) -> str:
-        """The name of the program."""
-        return self.program.name
-
     def start(self) -> WorldState:
-        """The world before any move."""
         return self.world.start()
 
     def moves(self, state: WorldState) -> Iterator[tuple[Move, WorldState]]:
-        """Every possible next move."""
         if self.program.victims is None:
             return self.world.moves(state)
         return ((move, self._in_rings(state, move, it)) for move, it in self.world.moves(state))
@@ -87,11 +76,9 @@ class ProgramModel:
         return after
 
     def need_not(self, move: Move) -> bool:
-        """Deaths are optional."""
         return isinstance(move.step, Crash)
 
     def judge(self, state: WorldState) -> Mistake | None:
-        """The first broken `always` property, if any."""
         if self.world.broken:
             for number in state.endpoints:
                 if number in self.world.broken:
@@ -136,7 +123,6 @@ class ProgramModel:
         return None
 
     def judge_end(self, state: WorldState) -> Mistake | None:
-        """The first broken `eventually` property, if any."""
         living = {endpoint.me: endpoint for endpoint in self.world.living(state)}
         deaths = len(living) < len(state.endpoints)
         for endpoint in living.values():
@@ -202,3 +188,7 @@ class ProgramModel:
                     return Mistake(name, reason)
             self._sound.add(taken.after)
         return None
+
+
+def explore_program(program: Program, limit: int) -> Exploration:
+    return explore(ProgramModel(program), limit=limit, progress=program.victims is not None)

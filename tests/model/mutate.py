@@ -20,9 +20,8 @@ from typing import Any
 
 from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
-from .edits import EDITS, named
 from .judges import Court, Judge, judges
-from .mutation import CAUGHT, SURVIVORS, Mutant, module_of, mutants
+from .mutation import CAUGHT, SURVIVORS, Mutant, edits, module_of, mutants, named
 from .test_explorer import SMALL
 
 WORLDS = (
@@ -77,7 +76,7 @@ def soak(options: Any) -> int:
     """Judge the mutants, and print those that are not as `SURVIVORS` says. Returns how many."""
     modules = [f"protocol.{name}" for name in options.module] or list(chain(*worlds()))
     some = [each for module in modules for each in mutants(module).values()][:: options.one_in]
-    some += [each for each in EDITS if module_of(str(each)) in modules]
+    some += [each for name, each in edits().items() if module_of(name) in modules]
     wrong = 0
     for mutant, judge in judged(some, options):
         if (judge is None) != (str(mutant) in SURVIVORS):
@@ -106,7 +105,6 @@ def record(options: Any) -> None:
 
 
 def main() -> None:
-    """Do as the options say."""
     parser = argparse.ArgumentParser(prog="python -m tests.model.mutate", description=__doc__)
     parser.add_argument("module", nargs="*", help="only the mutants of these, such as owner")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="so many at once")

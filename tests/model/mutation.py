@@ -8,6 +8,7 @@ nothing is returned. `edit` makes a mutant by hand, for a fault that no such cha
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,15 +37,12 @@ SURVIVORS = record("survivors.txt")
 
 
 class Slot(NamedTuple):
-    """A place in a syntax tree."""
-
     parent: Any
     field: str
     at: int | None = None
 
     @property
     def node(self) -> Any:
-        """What is there."""
         found = getattr(self.parent, self.field)
         return found if self.at is None else found[self.at]
 
@@ -104,10 +102,9 @@ def mutants(module: str) -> dict[str, Mutant]:
 
 
 def module_of(mutant: str) -> str:
-    """The module of the *mutant* with this name."""
     parts = mutant.partition(":")[0].split(".")[:-1]
     module = ".".join(takewhile(str.islower, parts))
-    return module if module.startswith("actors.") else f"protocol.{module}"
+    return module if module.startswith(("actors.", "tests.")) else f"protocol.{module}"
 
 
 def _mutants(module: str) -> Iterator[Mutant]:
@@ -120,11 +117,36 @@ def _mutants(module: str) -> Iterator[Mutant]:
             yield Mutant(function, words + again, slot, new, line, in_exit)
 
 
+@cache
+def edits() -> dict[str, Mutant]:
+    """The mutants by hand of ``edits.txt``, by their names."""
+    found = read_edits(Path(__file__).parent / "edits.txt")
+    return {str(mutant): mutant for mutant, _ in found}
+
+
+def read_edits(path: Path) -> Iterator[tuple[Mutant, str]]:
+    """The mutants by hand of a file, each with the note behind ``@``, if there is one."""
+    text = path.read_text("utf-8")
+    for function, name, old, new, note in re.findall(
+        r"(?m)^(\S+): (.*)\n  - (.*)\n  \+ (.*)\n(?:  @ (.*)\n)?", text
+    ):
+        yield _edited(functions(module_of(function))[function], name, old, new), note
+
+
+def named(mutant: str) -> Mutant | None:
+    """The mutant with this name, if the machines still have what it changes."""
+    return edits().get(mutant) or mutants(module_of(mutant)).get(mutant)
+
+
 def edit(name: str, function: Any, old: str, new: str = "pass") -> Mutant:
     """A mutant of *function* by hand: the expression or statement *old* became *new*."""
     live = behind(function)
     module = live.__module__.removeprefix("farref.")
     shipped = functions(module)[f"{module.removeprefix('protocol.')}.{live.__qualname__}"]
+    return _edited(shipped, name, old, new)
+
+
+def _edited(shipped: Function, name: str, old: str, new: str) -> Mutant:
     became = _parsed(new)
     was = _parsed(old, whole=isinstance(became, ast.stmt))
     words = ast.unparse(was)
@@ -223,8 +245,6 @@ def _signatures() -> tuple[set[str], set[str]]:
 
 
 class _Changes:
-    """The changes of one function."""
-
     def __init__(self, function: Function) -> None:
         self.function = function
         tree = function.tree

@@ -2,21 +2,26 @@
 
 A property that always holds proves little if the exploration never reaches a state that could break
 it. Each claim below would hold in a simple world; the protocol exists because the real world is not
-so simple. The suite fails if a claim is never violated. `NEVER_STEP` are claims about steps of one
-endpoint, `NEVER_STATE` claims about the world.
+so simple. The suite fails if a claim is never violated. Beside each claim is what violates it: in
+`NEVER_STEP` a step of one endpoint, in `NEVER_STATE` a state of the world.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
-from typing import TypeVar
 
+from farref.protocol.borrowing import BorrowingUser
 from farref.protocol.effects import Resume
+from farref.protocol.ids import ForkId, RRefId
+from farref.protocol.lending import LendingOwner, LendingUser
+from farref.protocol.loans import loans_among
 from farref.protocol.messages import (
     Ack,
     Call,
     Cancel,
+    ChildAck,
     Create,
     Cut,
     Delete,
@@ -26,465 +31,261 @@ from farref.protocol.messages import (
     Holders,
     Invoke,
     Message,
+    NotifyRefRemoved,
+    Passing,
     Probe,
     Reply,
+    Returned,
 )
+from farref.protocol.owner import Owner
 from farref.protocol.user import User
 
 from . import script as do
 from .always import View, deletes_in
 from .endpoint import ScriptedEndpoint
 from .steps import Act, Arrival, Bury, Notice
-from .task import Stage, Task
+from .task import Stage
 from .world import Taken
 
-Seen = TypeVar("Seen", Taken, View)
-Happens = Callable[[Seen], bool]
-
-NEVER_STEP: dict[str, Happens[Taken]] = {}
-NEVER_STATE: dict[str, Happens[View]] = {}
+# ---- creations and forks
 
 
-def claim(table: dict[str, Happens[Seen]], claim: str) -> Callable[[Happens[Seen]], None]:
-    def register(happens: Happens[Seen]) -> None:
-        table[claim] = happens
-
-    return register
+def _uncreated(taken: Taken, rref: RRefId | None) -> bool:
+    return rref is not None and (rref not in taken.owners or not taken.owners[rref].created)
 
 
-def delivered(taken: Taken) -> Message | None:
-    """The delivered message, if its sender is not known to be dead."""
-    match taken.step:
-        case Arrival(sender=sender, message=message) if sender not in taken.before.context.dead:
-            return message
-        case _:
-            return None
+def _overtakes_creation(kind: type[Message], taken: Taken) -> bool:
+    message = taken.message
+    about = message.target if isinstance(message, Create) else getattr(message, "rref", None)
+    return isinstance(message, kind) and _uncreated(taken, about)
 
 
-def _uncreated(taken: Taken, kind: type[Message]) -> bool:
-    """The delivered message is of *kind*, and its object is not created yet."""
-    match delivered(taken):
-        case Create(target=target) as message:
-            rref = target
-        case ForkRequest(rref=rref) | Delete(rref=rref) | Fetch(rref=rref) as message:
-            pass
-        case Invoke(rref=rref) as message:
-            pass
-        case _:
-            return False
-    owner = None if rref is None else taken.before.context.owners.get(rref)
-    return isinstance(message, kind) and rref is not None and (owner is None or not owner.created)
-
-
-def arriving(taken: Taken) -> tuple[Descriptor, ...]:
+def _arriving(taken: Taken) -> tuple[Descriptor, ...]:
     """The references in the delivered message."""
-    match delivered(taken):
-        case None | ForkRequest() | Fetch():
-            return ()
-        case message:
-            cargo = getattr(message, "cargo", None)
-            return () if cargo is None else tuple(cargo.descriptors)
+    cargo = getattr(taken.message, "cargo", None)
+    return () if cargo is None else tuple(cargo.descriptors)
 
 
-def _again(taken: Taken) -> Iterator[tuple[Descriptor, User]]:
-    """The delivered references to objects that the receiver has an entry of already."""
-    users = taken.before.context.users
-    return ((each, users[each.rref]) for each in arriving(taken) if each.rref in users)
+def _again(taken: Taken) -> Iterator[tuple[bool, bool]]:
+    """For each delivered reference to an object that the receiver uses already.
+
+    They tell whether the receiver knows that it is counted, and whether the owner sent it.
+    """
+    for each in _arriving(taken):
+        if user := taken.users.get(each.rref):
+            yield bool(user.known), each.parent == user.owner
+
+
+def _sharing(taken: Taken) -> Iterator[User]:
+    """The users that share their object in this step."""
+    for rref, user in taken.after.context.users.items():
+        if rref in taken.users and user.children.keys() - taken.users[rref].children.keys():
+            yield user
+
+
+def _freed(taken: Taken) -> set[RRefId]:
+    return taken.after.freed - taken.before.freed
 
 
 def _dropped(taken: Taken) -> Iterator[User]:
     """The users that lose their last handle."""
     after = taken.after.context.users
-    for rref, user in taken.before.context.users.items():
+    for rref, user in taken.users.items():
         if user.handles and (rref not in after or not after[rref].handles):
             yield user
 
 
-# ---- the creation is overtaken
-
-for _kind, _what in (
-    (ForkRequest, "fork request"),
-    (Delete, "delete"),
-    (Fetch, "fetch"),
-    (Invoke, "method call"),
-    (Create, "creation by a method"),
-):
-
-    def _overtakes(taken: Taken, kind: type[Message] = _kind) -> bool:
-        return _uncreated(taken, kind)
-
-    NEVER_STEP[f"no {_what} overtakes the creation of its object"] = _overtakes
-
-
-@claim(NEVER_STEP, "no reference comes home before its creation")
-def _(taken: Taken) -> bool:
-    owners = taken.before.context.owners
-    return any(
-        each.owner == taken.before.me and (each.rref not in owners or not owners[each.rref].created)
-        for each in arriving(taken)
-    )
-
-
-@claim(NEVER_STEP, "every object is still used when its value comes")
-def _(taken: Taken) -> bool:
-    return any(
-        rref in taken.before.context.owners and not taken.before.context.owners[rref].resolved
-        for rref in taken.after.freed - taken.before.freed
-    )
-
-
-# ---- forks
-
-
-@claim(NEVER_STEP, "no second fork arrives from a user while unconfirmed")
-def _(taken: Taken) -> bool:
-    return any(not user.known and each.parent != user.owner for each, user in _again(taken))
-
-
-@claim(NEVER_STEP, "no second fork arrives from the owner while unconfirmed")
-def _(taken: Taken) -> bool:
-    return any(not user.known and each.parent == user.owner for each, user in _again(taken))
-
-
-@claim(NEVER_STEP, "no second fork arrives from a user while confirmed")
-def _(taken: Taken) -> bool:
-    return any(user.known and each.parent != user.owner for each, user in _again(taken))
-
-
-@claim(NEVER_STEP, "no second fork arrives from the owner while confirmed")
-def _(taken: Taken) -> bool:
-    return any(user.known and each.parent == user.owner for each, user in _again(taken))
-
-
-@claim(NEVER_STEP, "the acknowledgement always comes before another confirmation")
-def _(taken: Taken) -> bool:
-    match delivered(taken):
-        case Ack(rref=rref):
-            user = taken.before.context.users.get(rref)
-            return user is not None and bool(user.known)
-        case _:
-            return False
-
-
-@claim(NEVER_STEP, "nobody shares what is still being created")
-def _(taken: Taken) -> bool:
-    return any(
-        user.requested is not None
-        and user.requested.parent == taken.before.me
-        and user.children.keys() - taken.before.context.users[rref].children.keys()
-        for rref, user in taken.after.context.users.items()
-        if rref in taken.before.context.users
-    )
-
-
-@claim(NEVER_STEP, "nobody shares a reference before it is confirmed")
-def _(taken: Taken) -> bool:
-    return any(
-        user.owed and user.children.keys() - taken.before.context.users[rref].children.keys()
-        for rref, user in taken.after.context.users.items()
-        if rref in taken.before.context.users
-    )
-
-
-@claim(NEVER_STEP, "the owner never shares with itself")
-def _(taken: Taken) -> bool:
-    return any(each.parent == each.owner == taken.before.me for each in arriving(taken))
-
-
-@claim(NEVER_STEP, "a user never shares with itself")
-def _(taken: Taken) -> bool:
-    return any(each.parent == taken.before.me != each.owner for each in arriving(taken))
-
-
-@claim(NEVER_STEP, "every fork that is pickled leaves")
-def _(taken: Taken) -> bool:
-    return isinstance(taken.step, Act) and any(
-        isinstance(action, do.Abandon) for action in taken.before.script[:1]
-    )
-
-
-@claim(NEVER_STEP, "every message can be unpickled")
-def _(taken: Taken) -> bool:
-    match taken.step:
-        case Act(task=Task(stage=Stage.BEGUN) as task):
-            return not task.code.readable
-        case _:
-            return False
-
-
-# ---- the end of a reference
-
-
-@claim(NEVER_STEP, "no last handle goes while unconfirmed")
-def _(taken: Taken) -> bool:
-    return any(not user.known for user in _dropped(taken))
-
-
-@claim(NEVER_STEP, "no last handle goes while the acknowledgement is outstanding")
-def _(taken: Taken) -> bool:
-    return any(user.known and user.requested for user in _dropped(taken))
-
-
-@claim(NEVER_STEP, "no last handle goes while a child is unconfirmed")
-def _(taken: Taken) -> bool:
-    return any(user.children for user in _dropped(taken))
-
-
-@claim(NEVER_STEP, "no last handle goes while a request is unanswered")
-def _(taken: Taken) -> bool:
-    return any(user.pending for user in _dropped(taken))
-
-
-@claim(NEVER_STEP, "no delete names more than one fork")
-def _(taken: Taken) -> bool:
-    return any(len(each.forks) > 1 for it in taken.sent for each in deletes_in(it.message))
-
-
-@claim(NEVER_STEP, "no value holds another object")
-def _(taken: Taken) -> bool:
-    return len(taken.after.freed - taken.before.freed) > 1 or any(
-        taken.before.inside.get(rref) for rref in taken.after.freed - taken.before.freed
-    )
-
+FORKS: dict[str, Callable[[Taken], bool]] = {
+    **{
+        f"no {what} overtakes the creation of its object": partial(_overtakes_creation, kind)
+        for what, kind in (
+            ("fork request", ForkRequest),
+            ("delete", Delete),
+            ("fetch", Fetch),
+            ("method call", Invoke),
+            ("creation by a method", Create),
+        )
+    },
+    "no reference comes home before its creation": lambda taken: any(
+        each.owner == taken.before.me and _uncreated(taken, each.rref) for each in _arriving(taken)
+    ),
+    "every object is still used when its value comes": lambda taken: any(
+        rref in taken.owners and not taken.owners[rref].resolved for rref in _freed(taken)
+    ),
+    "no second fork arrives from a user while unconfirmed": lambda taken: (
+        (False, False) in _again(taken)
+    ),
+    "no second fork arrives from the owner while unconfirmed": lambda taken: (
+        (False, True) in _again(taken)
+    ),
+    "no second fork arrives from a user while confirmed": lambda taken: (
+        (True, False) in _again(taken)
+    ),
+    "no second fork arrives from the owner while confirmed": lambda taken: (
+        (True, True) in _again(taken)
+    ),
+    "the acknowledgement always comes before another confirmation": lambda taken: (
+        isinstance(taken.message, Ack)
+        and taken.message.rref in taken.users
+        and bool(taken.users[taken.message.rref].known)
+    ),
+    "nobody shares what is still being created": lambda taken: any(
+        user.requested is not None and user.requested.parent == taken.before.me
+        for user in _sharing(taken)
+    ),
+    "nobody shares a reference before it is confirmed": lambda taken: any(
+        user.owed for user in _sharing(taken)
+    ),
+    "the owner never shares with itself": lambda taken: any(
+        each.parent == each.owner == taken.before.me for each in _arriving(taken)
+    ),
+    "a user never shares with itself": lambda taken: any(
+        each.parent == taken.before.me != each.owner for each in _arriving(taken)
+    ),
+    "every fork that is pickled leaves": lambda taken: (
+        isinstance(taken.step, Act) and taken.before.script[:1] == (do.Abandon(),)
+    ),
+    "every message can be unpickled": lambda taken: (
+        isinstance(taken.step, Act)
+        and taken.step.task is not None
+        and taken.step.task.stage is Stage.BEGUN
+        and not taken.step.task.code.readable
+    ),
+    "no last handle goes while unconfirmed": lambda taken: any(
+        not user.known for user in _dropped(taken)
+    ),
+    "no last handle goes while the acknowledgement is outstanding": lambda taken: any(
+        user.known and user.requested for user in _dropped(taken)
+    ),
+    "no last handle goes while a child is unconfirmed": lambda taken: any(
+        user.children for user in _dropped(taken)
+    ),
+    "no last handle goes while a request is unanswered": lambda taken: any(
+        user.pending for user in _dropped(taken)
+    ),
+    "no delete names more than one fork": lambda taken: any(
+        len(each.forks) > 1 for it in taken.sent for each in deletes_in(it.message)
+    ),
+    "no value holds another object": lambda taken: (
+        len(_freed(taken)) > 1 or any(taken.before.inside.get(rref) for rref in _freed(taken))
+    ),
+}
 
 # ---- requests
 
 
-@claim(NEVER_STEP, "no request waits for another")
-def _(taken: Taken) -> bool:
-    return any(owner.running and owner.queue for owner in taken.after.context.owners.values())
-
-
-@claim(NEVER_STEP, "no request begins while another awaits")
-def _(taken: Taken) -> bool:
-    return any(owner.running and owner.aside for owner in taken.after.context.owners.values())
-
-
-@claim(NEVER_STEP, "no request has to wait before it goes on")
-def _(taken: Taken) -> bool:
-    stages = [task.stage for task in taken.after.tasks]
-    return Stage.IN_LINE in stages
-
-
-@claim(NEVER_STEP, "no request that can go on lines up behind a new one")
-def _(taken: Taken) -> bool:
-    owners = taken.after.context.owners.values()
-    lines = [[request for _, request in owner.queue.values()] for owner in owners]
-    return any(
-        isinstance(later, Resume) and not isinstance(earlier, Resume)
-        for line in lines
-        for earlier, later in pairwise(line)
-    )
-
-
-@claim(NEVER_STEP, "no request awaits on an object that nobody else holds")
-def _(taken: Taken) -> bool:
-    return any(
-        owner.aside and not (owner.handles or owner.forks or owner.messages or owner.pending)
-        for owner in taken.after.context.owners.values()
-    )
-
-
-@claim(NEVER_STEP, "no two requests run beside each other")
-def _(taken: Taken) -> bool:
-    return any(
-        len(owner.aside) > 1 and not owner.serial for owner in taken.after.context.owners.values()
-    )
-
-
-@claim(NEVER_STEP, "no cancel overtakes its call")
-def _(taken: Taken) -> bool:
-    match delivered(taken):
-        case Cancel(call=call):
-            return call not in taken.before.handed and not _queued(taken.before, call)
-        case _:
-            return False
-
-
-@claim(NEVER_STEP, "no call comes cancelled")
-def _(taken: Taken) -> bool:
-    message = delivered(taken)
-    return isinstance(message, Invoke | Fetch) and message.cancelled
-
-
-@claim(NEVER_STEP, "no cancel comes in time")
-def _(taken: Taken) -> bool:
-    match delivered(taken):
-        case Cancel(call=call, rref=rref) if rref is not None:
-            return _queued(taken.before, call) and not _queued(taken.after, call)
-        case _:
-            return False
-
-
-@claim(NEVER_STEP, "no cancel stops a call that waits for a thread")
-def _(taken: Taken) -> bool:
-    match delivered(taken):
-        case Cancel(call=call):
-            return any(
-                task.refused and isinstance(task.message, Call) and task.message.call == call
-                for task in taken.after.tasks
-            )
-        case _:
-            return False
+def _owners(taken: Taken) -> list[Owner]:
+    """The endpoint's own objects after the step."""
+    return list(taken.after.context.owners.values())
 
 
 def _queued(endpoint: ScriptedEndpoint, call: object) -> bool:
     return any(call in owner.queue for owner in endpoint.context.owners.values())
 
 
-@claim(NEVER_STEP, "no call waits for itself")
-def _(taken: Taken) -> bool:
-    match delivered(taken):
-        case (Invoke() | Fetch()) as request if request.chain:
-            return any(task.refused for task in taken.after.tasks)
-        case _:
-            return False
-
+REQUESTS: dict[str, Callable[[Taken], bool]] = {
+    "no request waits for another": lambda taken: any(
+        owner.running and owner.queue for owner in _owners(taken)
+    ),
+    "no request begins while another awaits": lambda taken: any(
+        owner.running and owner.aside for owner in _owners(taken)
+    ),
+    "no request has to wait before it goes on": lambda taken: any(
+        task.stage is Stage.IN_LINE for task in taken.after.tasks
+    ),
+    "no request that can go on lines up behind a new one": lambda taken: any(
+        isinstance(later, Resume) and not isinstance(earlier, Resume)
+        for owner in _owners(taken)
+        for (_, earlier), (_, later) in pairwise(owner.queue.values())
+    ),
+    "no request awaits on an object that nobody else holds": lambda taken: any(
+        owner.aside and not (owner.handles or owner.forks or owner.messages or owner.pending)
+        for owner in _owners(taken)
+    ),
+    "no two requests run beside each other": lambda taken: any(
+        len(owner.aside) > 1 and not owner.serial for owner in _owners(taken)
+    ),
+    "no cancel overtakes its call": lambda taken: (
+        isinstance(taken.message, Cancel)
+        and taken.message.call not in taken.before.handed
+        and not _queued(taken.before, taken.message.call)
+    ),
+    "no call comes cancelled": lambda taken: (
+        isinstance(taken.message, Invoke | Fetch) and taken.message.cancelled
+    ),
+    "no cancel comes in time": lambda taken: (
+        isinstance(taken.message, Cancel)
+        and taken.message.rref is not None
+        and _queued(taken.before, taken.message.call)
+        and not _queued(taken.after, taken.message.call)
+    ),
+    "no cancel stops a call that waits for a thread": lambda taken: (
+        isinstance(taken.message, Cancel)
+        and any(
+            task.refused and isinstance(task.message, Call) and task.message.call == call
+            for task in taken.after.tasks
+            for call in (taken.message.call,)
+        )
+    ),
+    "no call waits for itself": lambda taken: (
+        isinstance(taken.message, Invoke | Fetch)
+        and bool(taken.message.chain)
+        and any(task.refused for task in taken.after.tasks)
+    ),
+}
 
 # ---- death
 
-
-@claim(NEVER_STEP, "the dead do not speak")
-def _(taken: Taken) -> bool:
-    match taken.step:
-        case Arrival(sender=sender):
-            return sender in taken.before.context.dead
-        case _:
-            return False
-
-
-@claim(NEVER_STEP, "the dead held nothing")
-def _(taken: Taken) -> bool:
-    before, after = taken.before.context.owners, taken.after.context.owners
-    return isinstance(taken.step, Bury) and any(
-        rref not in after or owner.forks != after[rref].forks for rref, owner in before.items()
-    )
-
-
-@claim(NEVER_STEP, "nobody is pinned for the dead")
-def _(taken: Taken) -> bool:
-    before, after = taken.before.context.users, taken.after.context.users
-    return isinstance(taken.step, Bury) and any(
-        rref not in after or user.children != after[rref].children for rref, user in before.items()
-    )
-
-
-@claim(NEVER_STEP, "nobody dies before his creation arrives")
-def _(taken: Taken) -> bool:
-    return isinstance(taken.step, Bury) and any(
-        not owner.created and owner.rref.creator == taken.step.worker
-        for owner in taken.before.context.owners.values()
-    )
-
-
-@claim(NEVER_STEP, "nobody waits for the dead")
-def _(taken: Taken) -> bool:
-    return isinstance(taken.step, Notice) and any(
-        waiting.to == taken.step.worker for waiting in taken.before.context.waiting.values()
-    )
-
-
-@claim(NEVER_STEP, "nobody is sent a reference whose owner he knows to be dead")
-def _(taken: Taken) -> bool:
-    return any(each.owner in taken.before.context.dead for each in arriving(taken))
-
-
-@claim(NEVER_STEP, "nobody answers with a reference that is lost")
-def _(taken: Taken) -> bool:
-    return any(
+DEATH: dict[str, Callable[[Taken], bool]] = {
+    "the dead do not speak": lambda taken: (
+        isinstance(taken.step, Arrival) and taken.step.sender in taken.before.context.dead
+    ),
+    "the dead held nothing": lambda taken: (
+        isinstance(taken.step, Bury)
+        and any(
+            rref not in taken.after.context.owners
+            or owner.forks != taken.after.context.owners[rref].forks
+            for rref, owner in taken.owners.items()
+        )
+    ),
+    "nobody is pinned for the dead": lambda taken: (
+        isinstance(taken.step, Bury)
+        and any(
+            rref not in taken.after.context.users
+            or user.children != taken.after.context.users[rref].children
+            for rref, user in taken.users.items()
+        )
+    ),
+    "nobody dies before his creation arrives": lambda taken: (
+        isinstance(taken.step, Bury)
+        and any(
+            not owner.created and owner.rref.creator == taken.step.worker
+            for owner in taken.owners.values()
+        )
+    ),
+    "nobody waits for the dead": lambda taken: (
+        isinstance(taken.step, Notice)
+        and any(it.to == taken.step.worker for it in taken.before.context.waiting.values())
+    ),
+    "nobody is sent a reference whose owner he knows to be dead": lambda taken: any(
+        each.owner in taken.before.context.dead for each in _arriving(taken)
+    ),
+    "nobody answers with a reference that is lost": lambda taken: any(
         each.owner in taken.before.context.dead
         for envelope in taken.sent
         if isinstance(envelope.message, Reply)
         for each in envelope.message.cargo.descriptors
-    )
+    ),
+    "an owner's death leaves no fork outstanding": lambda taken: (
+        isinstance(taken.step, Notice)
+        and any(
+            user.owner == taken.step.worker and (user.children or user.owed)
+            for user in taken.users.values()
+        )
+    ),
+}
 
-
-@claim(NEVER_STEP, "an owner's death leaves no fork outstanding")
-def _(taken: Taken) -> bool:
-    return isinstance(taken.step, Notice) and any(
-        user.owner == taken.step.worker and (user.children or user.owed)
-        for user in taken.before.context.users.values()
-    )
-
-
-# ---- the world
-
-
-@claim(NEVER_STATE, "the owner knows every fork")
-def _(view: View) -> bool:
-    return any(facts.unconfirmed for facts in view.living.values())
-
-
-@claim(NEVER_STATE, "nobody deletes before the owner heard of its parent")
-def _(view: View) -> bool:
-    for envelope in view.flying:
-        for delete in deletes_in(envelope.message):
-            parents = (view.living.get(fork.parent) for fork in delete.forks)
-            if any(facts is not None and delete.rref in facts.unconfirmed for facts in parents):
-                return True
-    return False
-
-
-@claim(NEVER_STATE, "nobody deletes what is on its way to him again")
-def _(view: View) -> bool:
-    deletes = {
-        (envelope.sender, delete.rref)
-        for envelope in view.flying
-        for delete in deletes_in(envelope.message)
-    }
-    return bool(deletes) and any(
-        (envelope.to, each.rref) in deletes for envelope, each in view.descriptors
-    )
-
-
-@claim(NEVER_STATE, "every parent is known when its child is not")
-def _(view: View) -> bool:
-    for facts in view.living.values():
-        for rref, fork in facts.owed:
-            parent = view.living.get(fork.parent)
-            if parent is not None and parent.me != facts.me and rref in parent.unconfirmed:
-                return True
-    return False
-
-
-# ---- rings
-
-
-@claim(NEVER_STEP, "no ring is broken")
-def _(taken: Taken) -> bool:
-    return bool(taken.after.victims - taken.before.victims)
-
-
-@claim(NEVER_STEP, "no probe begins anew")
-def _(taken: Taken) -> bool:
-    came = delivered(taken)
-    return isinstance(came, Probe) and any(
-        isinstance(it.message, Probe) and it.message.start > came.start for it in taken.sent
-    )
-
-
-@claim(NEVER_STEP, "no probe ends where nobody waits")
-def _(taken: Taken) -> bool:
-    return isinstance(delivered(taken), Probe) and not taken.sent
-
-
-@claim(NEVER_STEP, "no second lap meets other waits")
-def _(taken: Taken) -> bool:
-    came = delivered(taken)
-    return (
-        isinstance(came, Probe)
-        and bool(came.before)
-        and len(came.path) == len(came.before)
-        and came.path != came.before
-    )
-
-
-@claim(NEVER_STEP, "each second lap begins in a ring that is there")
-def _(taken: Taken) -> bool:
-    return False in taken.before.laps.values()
-
-
-# ---- garbage in cycles
+# ---- rings of waits, and garbage in rings
 
 
 def _ended(taken: Taken) -> bool:
@@ -495,31 +296,197 @@ def _ended(taken: Taken) -> bool:
     return bool(before.keys() - after.keys()) and not cut and not collected
 
 
-@claim(NEVER_STEP, "no look finds anything alive")
-def _(taken: Taken) -> bool:
-    return any(isinstance(it.message, Holders) and not it.message.grips for it in taken.sent)
+RINGS: dict[str, Callable[[Taken], bool]] = {
+    "no ring is broken": lambda taken: bool(taken.after.victims - taken.before.victims),
+    "no probe begins anew": lambda taken: (
+        isinstance(taken.message, Probe)
+        and any(
+            isinstance(it.message, Probe) and it.message.start > taken.message.start
+            for it in taken.sent
+        )
+    ),
+    "no probe ends where nobody waits": lambda taken: (
+        isinstance(taken.message, Probe) and not taken.sent
+    ),
+    "no second lap meets other waits": lambda taken: (
+        isinstance(taken.message, Probe)
+        and len(taken.message.path) == len(taken.message.before) > 0
+        and taken.message.path != taken.message.before
+    ),
+    "each second lap begins in a ring that is there": lambda taken: (
+        False in taken.before.laps.values()
+    ),
+    "no look finds anything alive": lambda taken: any(
+        isinstance(it.message, Holders) and not it.message.grips for it in taken.sent
+    ),
+    "a closed set is garbage": lambda taken: (
+        _ended(taken)
+        and any(search.again for search in taken.before.context.state.searches.values())
+    ),
+    "no death ends a search": lambda taken: isinstance(taken.step, Notice) and _ended(taken),
+    "no answer comes after the end of its search": lambda taken: (
+        isinstance(taken.message, Holders)
+        and not any(
+            taken.message.look in search.asked
+            for search in taken.before.context.state.searches.values()
+        )
+    ),
+    "no two searches find one ring": lambda taken: (
+        isinstance(taken.message, Cut) and taken.message.rref not in taken.before.inside
+    ),
+}
+
+# ---- loans
 
 
-@claim(NEVER_STEP, "a closed set is garbage")
-def _(taken: Taken) -> bool:
-    searches = taken.before.context.state.searches.values()
-    return _ended(taken) and any(search.again for search in searches)
+def _loans_of(endpoint: ScriptedEndpoint, rref: RRefId) -> set[ForkId]:
+    """The loans of *rref* for calls that run at *endpoint*."""
+    serving = endpoint.context.state.serving.values()
+    return {it.fork for each in serving for it in loans_among(each) if it.rref == rref}
 
 
-@claim(NEVER_STEP, "no death ends a search")
-def _(taken: Taken) -> bool:
-    return isinstance(taken.step, Notice) and _ended(taken)
+def _returned(taken: Taken) -> Iterator[tuple[User, User | None, set[ForkId]]]:
+    """The entries that lose loans in this step, before and after it, and these loans."""
+    if isinstance(taken.step, Act):
+        for rref, user in taken.users.items():
+            if loans := _loans_of(taken.before, rref) - _loans_of(taken.after, rref):
+                yield user, taken.after.context.users.get(rref), loans
 
 
-@claim(NEVER_STEP, "no answer comes after the end of its search")
-def _(taken: Taken) -> bool:
-    state = taken.before.context.state
-    looks = {look for search in state.searches.values() for look in search.asked}
-    message = delivered(taken)
-    return isinstance(message, Holders) and message.look not in looks
+def _notified(message: object) -> tuple[tuple[RRefId, ForkId], ...]:
+    """The loans that a notice is about."""
+    return message.loans if isinstance(message, NotifyRefRemoved) else ()
 
 
-@claim(NEVER_STEP, "no two searches find one ring")
-def _(taken: Taken) -> bool:
-    message = delivered(taken)
-    return isinstance(message, Cut) and message.rref not in taken.before.inside
+def _deletes(taken: Taken) -> tuple[Delete, ...]:
+    return () if taken.message is None else deletes_in(taken.message)
+
+
+LOANS: dict[str, Callable[[Taken], bool]] = {
+    "no ChildAck overtakes the reply of its loan": lambda taken: (
+        isinstance(taken.message, ChildAck)
+        and isinstance(user := taken.users.get(taken.message.rref), LendingUser)
+        and taken.message.fork in user.lent
+    ),
+    "no delete overtakes the reply of its loan": lambda taken: any(
+        isinstance(owner := taken.owners.get(delete.rref), LendingOwner)
+        and any(fork in owner.lent for fork in delete.forks)
+        for delete in _deletes(taken)
+    ),
+    "no reply says that a loan is held": lambda taken: (
+        isinstance(taken.message, Reply) and any(each.held for each in taken.message.loans)
+    ),
+    "no creation returns its loans": lambda taken: isinstance(taken.message, Returned),
+    "nothing is given back": lambda taken: any(
+        each.passing is Passing.BACK for each in _arriving(taken)
+    ),
+    "nobody lends before he is confirmed": lambda taken: any(
+        each.passing is Passing.LOAN
+        and each.owner != taken.before.me
+        and not taken.after.context.users[each.rref].known
+        for it in taken.sent
+        if isinstance(it.message, Call | Invoke | Create)
+        for each in it.message.cargo.descriptors
+    ),
+    "no loan comes home": lambda taken: any(
+        each.passing is Passing.LOAN and each.owner == taken.before.me for each in _arriving(taken)
+    ),
+    "no loan is covered by another loan": lambda taken: any(
+        after is not None
+        and _loans_of(taken.after, after.rref)
+        and not after.known
+        and not after.requested
+        for _, after, _ in _returned(taken)
+    ),
+    "no loan of the owner's is kept while another one is": lambda taken: any(
+        isinstance(user, LendingUser)
+        and after is not None
+        and 0 < len(after.known) < len(user.known)
+        for user, after, _ in _returned(taken)
+    ),
+    "no loan ends while its entry waits for an acknowledgement": lambda taken: any(
+        user.requested and after is not None and not after.in_use
+        for user, after, _ in _returned(taken)
+    ),
+    "no notice comes during a later loan": lambda taken: any(
+        _loans_of(taken.before, rref) - {fork} for rref, fork in _notified(taken.message)
+    ),
+    "nobody waits for a notice of what he does not use": lambda taken: any(
+        isinstance(user, BorrowingUser)
+        and user.reported
+        and not (user.in_use or user.borrowers or user.requested)
+        for user in taken.after.context.users.values()
+    ),
+    "no notice is denied": lambda taken: any(
+        rref not in taken.users for rref, _ in _notified(taken.message)
+    ),
+    "no reply hands a table over": lambda taken: (
+        isinstance(taken.message, Reply) and any(each.borrowers for each in taken.message.loans)
+    ),
+    "no delete hands a table over": lambda taken: any(each.borrowers for each in _deletes(taken)),
+    "no announcement is sent": lambda taken: any(
+        isinstance(it.message, ForkRequest) and it.message.fork.parent == taken.before.me
+        for it in taken.sent
+    ),
+    "no loan outlives its lender": lambda taken: (
+        isinstance(taken.step, Notice)
+        and any(
+            fork.parent == taken.step.worker
+            for rref in taken.users
+            for fork in _loans_of(taken.before, rref)
+        )
+    ),
+    "nobody has a reply for a dead lender": lambda taken: any(
+        fork.parent in taken.before.context.dead for *_, loans in _returned(taken) for fork in loans
+    ),
+    "no table is taken back": lambda taken: (
+        isinstance(taken.step, Notice) and bool(taken.step.unacknowledged)
+    ),
+    "no table of the dead is passed on": lambda taken: any(
+        worker in taken.before.context.dead
+        for each in (*_deletes(taken), *getattr(taken.message, "loans", ()))
+        for _, worker in getattr(each, "borrowers", ())
+    ),
+    "no loan comes while an announcement is under way": lambda taken: any(
+        each.passing is Passing.LOAN
+        and isinstance(user := taken.users.get(each.rref), BorrowingUser)
+        and bool(user.announcing)
+        for each in _arriving(taken)
+    ),
+}
+
+NEVER_STEP = FORKS | REQUESTS | DEATH | RINGS | LOANS
+
+# ---- the world
+
+
+def _deletes_early(view: View) -> bool:
+    for envelope in view.flying:
+        for delete in deletes_in(envelope.message):
+            parents = (view.living.get(fork.parent) for fork in delete.forks)
+            if any(facts is not None and delete.rref in facts.unconfirmed for facts in parents):
+                return True
+    return False
+
+
+def _gets_what_it_deletes(view: View) -> bool:
+    deletes = {(it.sender, each.rref) for it in view.flying for each in deletes_in(it.message)}
+    return any((envelope.to, each.rref) in deletes for envelope, each in view.descriptors)
+
+
+def _has_unknown_parent(view: View) -> bool:
+    for facts in view.living.values():
+        for rref, fork in facts.owed:
+            parent = view.living.get(fork.parent)
+            if parent is not None and parent.me != facts.me and rref in parent.unconfirmed:
+                return True
+    return False
+
+
+NEVER_STATE: dict[str, Callable[[View], bool]] = {
+    "the owner knows every fork": lambda view: any(it.unconfirmed for it in view.living.values()),
+    "nobody deletes before the owner heard of its parent": _deletes_early,
+    "nobody deletes what is on its way to him again": _gets_what_it_deletes,
+    "every parent is known when its child is not": _has_unknown_parent,
+    "nobody comes too late": lambda view: any(facts.late for facts in view.living.values()),
+}

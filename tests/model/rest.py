@@ -9,12 +9,15 @@ from farref.protocol.ids import RRefId, WorkerId
 from farref.protocol.lending import LendingOwner, LendingUser
 from farref.protocol.user import User
 
+from .always import rule
 from .endpoint import ScriptedEndpoint
 
 Living = dict[WorkerId, ScriptedEndpoint]
+EVENTUALLY: dict[str, Callable[..., str | None]] = {}
 
 
-def scripts_ended(living: Living, *, deaths: bool) -> str | None:
+@rule(EVENTUALLY, "every task ends")
+def _(living: Living, *, deaths: bool) -> str | None:
     """Every script and every task ran to its end (a death may leave a script waiting)."""
     for endpoint in living.values():
         if endpoint.tasks:
@@ -24,8 +27,8 @@ def scripts_ended(living: Living, *, deaths: bool) -> str | None:
     return None
 
 
-def calls_settled(living: Living, *, deaths: bool) -> str | None:
-    """Every call got its reply or its error (G6)."""
+@rule(EVENTUALLY, "every call settles (G6)")
+def _(living: Living, *, deaths: bool) -> str | None:
     for endpoint in living.values():
         if endpoint.context.waiting:
             return f"{endpoint.me} waits for {endpoint.context.waiting}"
@@ -38,7 +41,8 @@ def calls_settled(living: Living, *, deaths: bool) -> str | None:
     return None
 
 
-def tables_are_exact(living: Living, *, deaths: bool) -> str | None:
+@rule(EVENTUALLY, "the users' tables are exact")
+def _(living: Living, *, deaths: bool) -> str | None:
     """A holder of handles has one confirmed entry and nothing outstanding; others have no entry."""
     for endpoint in living.values():
         held = endpoint.holds()
@@ -67,8 +71,8 @@ def _awaits_notice(user: User, living: Living) -> bool:
     )
 
 
-def loans_are_settled(living: Living, *, deaths: bool) -> str | None:
-    """No loan is outstanding, and every table is true."""
+@rule(EVENTUALLY, "no loan is outstanding")
+def _(living: Living, *, deaths: bool) -> str | None:
     for endpoint in living.values():
         context = endpoint.context
         state = context.state
@@ -93,7 +97,8 @@ def loans_are_settled(living: Living, *, deaths: bool) -> str | None:
     return None
 
 
-def owners_count_exactly(living: Living, *, deaths: bool) -> str | None:
+@rule(EVENTUALLY, "note 4: the owner's borrowers list empties")
+def _(living: Living, *, deaths: bool) -> str | None:
     """An owner counts all users that exist, and no others."""
     for endpoint in living.values():
         for owner in endpoint.context.owners.values():
@@ -106,7 +111,8 @@ def owners_count_exactly(living: Living, *, deaths: bool) -> str | None:
     return None
 
 
-def freed_when_unheld(living: Living, *, deaths: bool) -> str | None:
+@rule(EVENTUALLY, "freed when nobody holds (G5)")
+def _(living: Living, *, deaths: bool) -> str | None:
     """G5: an object without holders is freed; G4: an object with a holder exists."""
     held: set[RRefId] = set()
     for endpoint in living.values():
@@ -120,7 +126,8 @@ def freed_when_unheld(living: Living, *, deaths: bool) -> str | None:
     return None
 
 
-def aliases_are_settled(living: Living, *, deaths: bool) -> str | None:
+@rule(EVENTUALLY, "aliases are settled")
+def _(living: Living, *, deaths: bool) -> str | None:
     """Every alias knows its canonical object; nothing is held back, asked or on its way."""
     for endpoint in living.values():
         context, state = endpoint.context, endpoint.context.state
@@ -136,7 +143,8 @@ def aliases_are_settled(living: Living, *, deaths: bool) -> str | None:
     return None
 
 
-def reverse_map_is_exact(living: Living, *, deaths: bool) -> str | None:
+@rule(EVENTUALLY, "the reverse map is exact")
+def _(living: Living, *, deaths: bool) -> str | None:
     """Each object knows the aliases that stand for it, and no others."""
     stand: dict[RRefId, dict[RRefId, WorkerId]] = {}
     for endpoint in living.values():
@@ -148,15 +156,3 @@ def reverse_map_is_exact(living: Living, *, deaths: bool) -> str | None:
             if owner.aliases != stand.get(owner.rref, {}) or owner.asking:
                 return f"{owner.rref} knows the aliases {owner.aliases}, not {stand}"
     return None
-
-
-EVENTUALLY: dict[str, Callable[..., str | None]] = {
-    "every task ends": scripts_ended,
-    "every call settles (G6)": calls_settled,
-    "the users' tables are exact": tables_are_exact,
-    "note 4: the owner's borrowers list empties": owners_count_exactly,
-    "no loan is outstanding": loans_are_settled,
-    "freed when nobody holds (G5)": freed_when_unheld,
-    "aliases are settled": aliases_are_settled,
-    "the reverse map is exact": reverse_map_is_exact,
-}

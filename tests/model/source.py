@@ -26,8 +26,6 @@ _cut: list[bool] = []
 
 
 class Function(NamedTuple):
-    """A shipped function, and its syntax tree."""
-
     name: str
     """For example ``owner.Owner.create``; of a module outside `protocol`, all but ``farref``."""
     live: Any

@@ -113,7 +113,6 @@ def _clone_machine(thing: Any, copies: dict[int, Any]) -> Any:
 
 
 def _blank(thing: Any) -> Any:
-    """A thing of the same class, to be filled."""
     return copy_of(thing) if isinstance(thing, msgspec.Struct) else object.__new__(type(thing))
 
 

@@ -68,7 +68,7 @@ from farref.protocol.succession import (
     Written,
 )
 
-from .explorer import Mistake
+from .explorer import Exploration, Mistake, Model, explore
 
 SETTINGS = Settings(orphan_grace=0.0, silence=1.0)
 NEVER = frozenset(
@@ -136,8 +136,6 @@ class Takeover:
 
 @dataclass(slots=True)
 class ModelStore:
-    """The store, as etcd would be."""
-
     revision: int = 0
     lease: int = 0
     leases: set[int] = field(default_factory=set)
@@ -192,8 +190,6 @@ class ModelStore:
 
 @dataclass(slots=True)
 class End:
-    """An endpoint."""
-
     name: str
     host: int
     number: int = 0
@@ -217,8 +213,6 @@ class End:
 
 @dataclass(slots=True)
 class Place:
-    """A host."""
-
     forwarder: Forwarder
     campaign: Campaign
     alive: bool = True
@@ -231,10 +225,25 @@ class Place:
     early: list[tuple[int, Any]] = field(default_factory=list)
     """Messages to a registrar that does not know yet that it is one."""
 
+    @property
+    def registrar(self) -> Elected:
+        assert self.elected is not None
+        return self.elected
+
+    def end(self) -> None:
+        self.alive, self.elected, self.ledger = False, None, None
+        self.question = self.writing = None
+
+
+def address_of(host: int) -> ActorAddress:
+    return ActorAddress(Address(f"h{host}"))
+
+
+def host_at(address: Any) -> int:
+    return int(address.addressDetails.key[1:])
+
 
 class World:
-    """The whole world."""
-
     def __init__(self, program: Takeover) -> None:
         self.program = program.name
         self.store = ModelStore()
@@ -279,7 +288,6 @@ class State:
         self.mistake = mistake
 
     def world(self) -> World:
-        """A new copy of the world."""
         world: World = pickle.loads(self._packed)
         return world
 
@@ -316,24 +324,15 @@ def _parts(value: Any) -> Any:
 
 
 class Move(NamedTuple):
-    """A move, and the things that it is about."""
-
     what: str
     about: tuple[Any, ...] = ()
     optional: bool = False
 
 
-class PassingModel:
-    """The model of *program*, for `explore`."""
-
+class PassingModel(Model[State]):
     def __init__(self, program: Takeover) -> None:
-        self.program = program
-        self._seen: set[str] = set()
+        super().__init__(program)
         self._flushing: set[int] = set()
-
-    @property
-    def name(self) -> str:
-        return self.program.name
 
     # ---- the beginning
 
@@ -354,7 +353,6 @@ class PassingModel:
         return State(world)
 
     def _settle_down(self, world: World) -> None:
-        """Do everything that is under way."""
         moved = True
         while moved:
             moved = False
@@ -498,18 +496,14 @@ class PassingModel:
                 number, question = world.floating.pop(about[0])
                 world.store.ask(question, f"h{number}")
             case "gives up" | "gives up a living host":
-                elected = world.places[about[0]].elected
-                assert elected is not None
                 world.given_up.add(about[1])
-                elected.give_up(f"h{about[1]}")
+                world.places[about[0]].registrar.give_up(f"h{about[1]}")
                 self._flush(world, about[0])
                 if move.what != "gives up":
                     world.wrong.remove(about[1])
                     self._given_up(world, about[1])
             case "compacts":
-                elected = world.places[about[0]].elected
-                assert elected is not None
-                elected._compact()
+                world.places[about[0]].registrar._compact()
                 self._flush(world, about[0])
             case "settles":
                 end = world.ends[about[0]]
@@ -546,9 +540,7 @@ class PassingModel:
 
     def _crash(self, world: World, number: int) -> None:
         world.crashes.remove(number)
-        place = world.places[number]
-        place.alive, place.elected, place.ledger = False, None, None
-        place.question = place.writing = None
+        world.places[number].end()
         self._host_is_over(world, number)
         for lines in (world.up, world.down):
             for channel in list(lines):
@@ -587,12 +579,8 @@ class PassingModel:
         place = world.places[number]
         question, place.question = place.question, None
         answer = world.store.ask(question, place.campaign.me)
-        if (
-            isinstance(question, WhoLeads)
-            and isinstance(answer, Holder)
-            and answer.who == f"h{number}"
-        ):
-            self._seen.add("a candidate never finds itself")
+        finds = isinstance(question, WhoLeads) and isinstance(answer, Holder)
+        self.see({"a candidate never finds itself": finds and answer.who == f"h{number}"})
         self._consequences(world, number, place.campaign.answered(answer if told else None))
 
     def _consequences(self, world: World, number: int, consequences: list[Any]) -> None:
@@ -605,8 +593,8 @@ class PassingModel:
                     if world.store.written[0]:
                         self._seen.add("a registrar is never followed by another")
                     place.ledger = Ledger(term, world.store.written[2])
-                    facts, mine = dict(world.store.facts), ActorAddress(Address(f"h{number}"))
-                    place.elected = Elected(place.ledger, SETTINGS, facts, mine)
+                    facts = dict(world.store.facts)
+                    place.elected = Elected(place.ledger, SETTINGS, facts, address_of(number))
                     place.elected._numbers.setdefault("next", 0)
                     place.elected._detector.count_silence(None)
                     self._flush(world, number)
@@ -651,7 +639,7 @@ class PassingModel:
                 if not released:
                     break
                 for to, message in released:
-                    self._leave(world, number, int(to.addressDetails.key[1:]), message)
+                    self._leave(world, number, host_at(to), message)
         finally:
             self._flushing.remove(number)
 
@@ -674,21 +662,22 @@ class PassingModel:
         if elected is None:
             world.places[registrar].early.append((proxy, message))
             return
-        agent = ActorAddress(Address(f"h{proxy}"))
+        agent = address_of(proxy)
         if isinstance(message, HostJoin):
             elected.host(message, agent)
         else:
-            known = elected._members, elected._creating
-            order = message.message
-            if isinstance(order, Spawn) and any(
-                c.order.token == order.token and c.asker == message.sender
-                for c in known[1].values()
-            ):
-                self._seen.add("an order is never repeated")
-            if isinstance(order, EndpointJoin) and any(
-                m.address == message.sender for m in known[0].values()
-            ):
-                self._seen.add("an endpoint never joins twice")
+            order, asker = message.message, message.sender
+            self.see(
+                {
+                    "an order is never repeated": isinstance(order, Spawn)
+                    and any(
+                        each.order.token == order.token and each.asker == asker
+                        for each in elected._creating.values()
+                    ),
+                    "an endpoint never joins twice": isinstance(order, EndpointJoin)
+                    and any(each.address == asker for each in elected._members.values()),
+                }
+            )
             elected.take(message, agent)
         self._flush(world, registrar)
 
@@ -706,7 +695,7 @@ class PassingModel:
         if isinstance(message.message, Make) and message.message.me in place.forwarder.ordered:
             self._seen.add("an actor is never ordered twice")
         kept = len(place.forwarder.line.kept)
-        messages = place.forwarder.take(message, ActorAddress(Address(f"h{registrar}")))
+        messages = place.forwarder.take(message, address_of(registrar))
         if early:
             self._seen.add("a proxy never hears of an earlier registrar")
             if messages or len(place.forwarder.line.kept) != kept:
@@ -721,7 +710,7 @@ class PassingModel:
                 self._for_end(world, to, each)
 
     def _send_up(self, world: World, proxy: int, message: Any) -> None:
-        registrar = int(world.places[proxy].forwarder.line.registrar.addressDetails.key[1:])
+        registrar = host_at(world.places[proxy].forwarder.line.registrar)
         if registrar == proxy:
             self._take_request(world, proxy, registrar, message)
         elif world.places[registrar].alive:
@@ -738,13 +727,11 @@ class PassingModel:
                     world.left.add(proxy)
                     self._ask_for(world, proxy, EndpointLeave(world.places[proxy].forwarder.me))
             case Died():
-                place = world.places[proxy]
                 if proxy in world.left:
                     self._host_is_over(world, proxy)
                 else:
                     self._seen.add("a host that is given up never comes back")
-                place.alive, place.elected, place.ledger = False, None, None
-                place.question = place.writing = None
+                world.places[proxy].end()
 
     # ---- endpoints
 
@@ -790,9 +777,7 @@ class PassingModel:
 
     def _ask_for(self, world: World, number: int, message: Any) -> None:
         """The registrar proxy on host *number* itself has a request."""
-        for _, each in world.places[number].forwarder.ask(
-            message, ActorAddress(Address(f"h{number}"))
-        ):
+        for _, each in world.places[number].forwarder.ask(message, address_of(number)):
             self._send_up(world, number, each)
 
     def _hears(self, world: World, end: End, deaths: set[WorkerId]) -> None:
@@ -834,8 +819,7 @@ class PassingModel:
         leading = [place for place in living if place.elected is not None]
         if len(leading) != 1 or world.store.holder is None:
             return Mistake("there is a registrar at last", f"there are {len(leading)}")
-        elected = leading[0].elected
-        assert elected is not None
+        elected = leading[0].registrar
         if elected._creating:
             return Mistake("every order ends at last", str(list(elected._creating)))
         for number in world.given_up:
@@ -877,9 +861,6 @@ class PassingModel:
                 what = f": {lines[move.about][0]!r:.150}"
         return f"{move.what} {about}{what}"
 
-    def seen(self) -> frozenset[str]:
-        return frozenset(self._seen)
-
 
 def _in(worker: WorkerId, joined: Joined) -> bool:
     return any(first <= worker.incarnation <= last for first, last in joined.dead)
@@ -896,3 +877,7 @@ def _early(world: World, workers: tuple[WorkerId, ...]) -> Mistake | None:
             if worker not in end.known or worker in end.settling:
                 return Mistake("nothing is freed early", f"{end.name} has not settled {worker}")
     return None
+
+
+def explore_takeover(program: Takeover, limit: int) -> Exploration:
+    return explore(PassingModel(program), limit=limit)

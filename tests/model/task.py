@@ -29,8 +29,6 @@ from .script import Code, Script
 
 
 class Stage(Enum):
-    """The progress of a task."""
-
     ARRIVED = "arrived"
     BEGUN = "begun"
     ASIDE = "aside"
@@ -50,7 +48,6 @@ class Task:
 
     @property
     def cargo(self) -> Cargo:
-        """The cargo of the message."""
         return Cargo() if isinstance(self.message, Fetch) else self.message.cargo
 
     @property

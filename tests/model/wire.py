@@ -24,7 +24,7 @@ from farref.protocol.delivery import Channel, Packet
 from farref.protocol.ids import CallId, WorkerId
 from farref.protocol.messages import Call, Cargo, Flow, Message, Tell
 
-from .explorer import Mistake
+from .explorer import Exploration, Mistake, Model, explore
 from .state import clone, freeze
 
 TIMES = ("retry_at", "acknowledge_at")
@@ -101,12 +101,10 @@ class Side:
     broken: bool = False
 
     def clone(self) -> Side:
-        """A copy to try a step on."""
         copies = clone(self.channel), self.left, self.sent, list(self.handed)
         return Side(*copies, self.control_left, list(self.control), self.taken)
 
     def freeze(self) -> Hashable:
-        """Equal for sides that will behave the same."""
         control = self.control_left, tuple(self.control)
         mine = self.left, self.sent, tuple(self.handed), self.taken, self.broken
         return freeze(self.channel), control, mine
@@ -118,27 +116,20 @@ def message(number: int) -> Message:
 
 
 def control(number: int) -> Message:
-    """The *number*-th control message."""
     return Call(call=CallId(WorkerId("A", 1), number), cargo=Cargo())
 
 
-class WireModel:
-    """The model of *link*, for `explore`; run it inside `small_numbers`."""
+class WireModel(Model[WireState]):
+    """The model of *link*; run it inside `small_numbers`."""
 
     def __init__(self, link: Link) -> None:
+        super().__init__(link)
         self.link = link
         self.sides: list[Side] = []
         self.flaws: dict[int, Mistake] = {}
         self._ids: dict[Hashable, int] = {}
-        self._seen: set[str] = set()
-
-    @property
-    def name(self) -> str:
-        """The name of the link."""
-        return self.link.name
 
     def start(self) -> WireState:
-        """The state before any message."""
         controls = (self.link.control, 0)
         sides = (
             Side(Channel(), count, control_left=controls[place])
@@ -151,7 +142,6 @@ class WireModel:
     # ---- moves
 
     def moves(self, state: WireState) -> Iterator[tuple[Move, WireState]]:
-        """Every possible next move."""
         for index, flight in enumerate(state.flying):
             if index == 0 or flight != state.flying[index - 1]:
                 to, packet = flight
@@ -166,7 +156,7 @@ class WireModel:
                     )
                     yield Move("will get twice", to, packet), after
         if state.breaks and state.flying:
-            self._see({"no break loses several packets": len(state.flying) > 1})
+            self.see({"no break loses several packets": len(state.flying) > 1})
             yield Move("breaks the stream", 0), state._replace(flying=(), breaks=state.breaks - 1)
         for place in (0, 1):
             side = self.sides[state.sides[place]]
@@ -186,7 +176,7 @@ class WireModel:
         side = self.sides[state.sides[place]].clone()
         if self.link.room:
             number = side.channel.send(message(side.sent), "mail", 1)
-            self._see({"nothing waits for room": number is None})
+            self.see({"nothing waits for room": number is None})
         else:
             side.channel.send(message(side.sent))
         side.left -= 1
@@ -195,7 +185,7 @@ class WireModel:
 
     def _say(self, state: WireState, place: int) -> WireState:
         side = self.sides[state.sides[place]].clone()
-        self._see({"control passes nothing": side.channel.waits})
+        self.see({"control passes nothing": side.channel.waits})
         side.channel.send(control(self.link.control - side.control_left))
         side.control_left -= 1
         return self._after(state, place, side, None)
@@ -204,7 +194,7 @@ class WireModel:
         """The user takes a message; when none waits, there is room again."""
         side = self.sides[state.sides[place]].clone()
         side.taken += 1
-        self._see({"room is never owed": bool(side.channel.owed)})
+        self.see({"room is never owed": bool(side.channel.owed)})
         if side.taken == len(side.handed):
             for flow in side.channel.owed:
                 side.channel.give(flow)
@@ -222,7 +212,7 @@ class WireModel:
         before = self.sides[state.sides[place]]
         side = before.clone()
         packet = side.channel.tick(0)
-        self._see(
+        self.see(
             {
                 "nothing is sent again": side.channel.retransmissions > 0,
                 "no acknowledgement goes alone": packet is not None and not packet.messages,
@@ -251,7 +241,7 @@ class WireModel:
         expects = before.channel.handed
         oldest = before.channel._next - len(before.channel.flight)
         last = packet.first + len(packet.messages)
-        self._see(
+        self.see(
             {
                 "no packet comes twice": bool(packet.messages) and last <= expects,
                 "no packet brings old and new": packet.first < expects < last,
@@ -303,9 +293,6 @@ class WireModel:
         self.flaws[after.sides[place]] = mistake
         return after
 
-    def _see(self, claims: dict[str, bool]) -> None:
-        self._seen.update(claim for claim, violated in claims.items() if violated)
-
     def _intern(self, side: Side) -> int:
         frozen = side.freeze()
         number = self._ids.setdefault(frozen, len(self.sides))
@@ -340,12 +327,7 @@ class WireModel:
             return Mistake("memory is bounded by the window", "what was handed over is kept")
         return None
 
-    def need_not(self, move: Move) -> bool:
-        """Every move belongs to the wire: lost messages are sent again."""
-        return False
-
     def judge(self, state: WireState) -> Mistake | None:
-        """The first broken `always` property, if any."""
         for place, number in enumerate(state.sides):
             if number in self.flaws:
                 return self.flaws[number]
@@ -368,16 +350,11 @@ class WireModel:
         return None
 
     def show(self, before: WireState, move: Move, after: WireState) -> str:
-        """One line of a trace."""
         packet = move.packet
         if packet is None:
             said = next((each for each in after.flying if each not in before.flying), None)
             packet = said[1] if said else None
         return f"{'AB'[move.side]} {move.what}{_packet(packet)}"
-
-    def seen(self) -> frozenset[str]:
-        """The negative properties violated so far."""
-        return frozenset(self._seen)
 
 
 def _put_off(before: Channel, after: Channel, *, late: bool) -> Mistake | None:
@@ -405,6 +382,11 @@ def _sorted(flying: tuple[tuple[int, Packet], ...]) -> tuple[tuple[int, Packet],
         return to, packet.first, len(packet.messages), packet.expects
 
     return tuple(sorted(flying, key=order))
+
+
+def explore_link(link: Link, limit: int) -> Exploration:
+    with small_numbers(link):
+        return explore(WireModel(link), limit=limit, progress=True)
 
 
 NEVER_WIRE = frozenset(

@@ -13,14 +13,16 @@ survivor has heard of every death and has settled it (see `farref.protocol.death
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from farref.protocol.ids import WorkerId
+from farref.protocol.ids import RRefId, WorkerId
 from farref.protocol.messages import Holders, Message, Probe, WhoHolds
+from farref.protocol.owner import Owner
 from farref.protocol.sharing import Sharing
+from farref.protocol.user import User
 
 from . import script as do
 from .endpoint import ScriptedEndpoint, hands_over, worker, workers
@@ -60,15 +62,12 @@ class Program:
     """The calls that end with the loss of their object, without a death."""
     reaches: tuple[str, ...] = ()
     """The negative properties that this program is there to violate."""
-    reaches_in: dict[Sharing, tuple[str, ...]] = field(default_factory=dict)
-    """The negative properties that it violates in one discipline only."""
+    states: int = 0
+    """The states when it was last explored."""
     slow: bool = False
-    slow_in: tuple[Sharing, ...] = ()
 
 
 class InFlight(NamedTuple):
-    """A message in flight."""
-
     sender: WorkerId
     to: WorkerId
     message: Message
@@ -87,8 +86,6 @@ class Crash:
 
 
 class Move(NamedTuple):
-    """One step of the endpoint at *place*."""
-
     place: int
     step: Step | Crash
 
@@ -100,6 +97,25 @@ class Taken(NamedTuple):
     step: Step
     after: ScriptedEndpoint
     sent: tuple[InFlight, ...]
+
+    @property
+    def owners(self) -> Mapping[RRefId, Owner]:
+        """The endpoint's own objects before the step."""
+        return self.before.context.owners
+
+    @property
+    def users(self) -> Mapping[RRefId, User]:
+        """The others that it used before the step."""
+        return self.before.context.users
+
+    @property
+    def message(self) -> Message | None:
+        """The delivered message, if its sender is not known to be dead."""
+        match self.step:
+            case Arrival(sender=sender, message=message) if sender not in self.before.context.dead:
+                return message
+            case _:
+                return None
 
 
 @dataclass(slots=True)
@@ -115,8 +131,6 @@ class Outcome:
 
 @dataclass
 class World:
-    """Every state of *program*, on demand."""
-
     program: Program
     endpoints: list[ScriptedEndpoint] = field(default_factory=list)
     envelopes: list[InFlight] = field(default_factory=list)
@@ -142,7 +156,6 @@ class World:
         self._reactions: dict[tuple[int, object], Outcome] = {}
 
     def start(self) -> WorldState:
-        """The state before any step."""
         scripts = self.program.scripts.items()
         sharing, mortal = self.program.sharing, frozenset(self.mortal)
         ordered, lingers = self.program.ordered, self.program.lingers
@@ -157,21 +170,17 @@ class World:
     # ---- views
 
     def living(self, state: WorldState) -> list[ScriptedEndpoint]:
-        """The endpoints that have not crashed."""
         return [self.endpoints[number] for number in state.endpoints if number != DEAD]
 
     def in_flight(self, state: WorldState) -> list[InFlight]:
-        """The messages that will be delivered."""
         return [self.envelopes[number] for number in state.flying]
 
     def dead(self, state: WorldState) -> list[WorkerId]:
-        """The endpoints that crashed."""
         return [self.workers[place] for place, it in enumerate(state.endpoints) if it == DEAD]
 
     # ---- moves
 
     def moves(self, state: WorldState) -> Iterator[tuple[Move, WorldState]]:
-        """Every possible next move."""
         endpoints, flying = state
         ways = self._ways.get(flying)
         if ways is None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from farref.protocol.context import Context
 from farref.protocol.effects import Collect, Looked, Scan, Weigh
+from farref.protocol.holders import SOME
 from farref.protocol.ids import WorkerId
-from farref.protocol.survey import SOME
 
 if TYPE_CHECKING:
     from farref.protocol.effects import Effect

@@ -8,23 +8,25 @@ from typing import TYPE_CHECKING
 from . import simulate
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from . import Act, Outcome, Plan
 
 MOST = 200_000
 """The most acts played in all tries together: a few minutes, for a plan of any length."""
 
 
-def shrink(plan: Plan) -> Plan:
+def shrink(plan: Plan, *, most: int = MOST, play: Callable[[Plan], Outcome] = simulate) -> Plan:
     """*plan* without the acts that are not needed for its failure; unchanged if it has none."""
-    first = simulate(plan)
+    first = play(plan)
     if first.wrong is None:
         return plan
-    left = MOST
+    left = most
 
     def fails(acts: list[Act]) -> Outcome | None:
         nonlocal left
         left -= len(acts)
-        outcome = simulate(replace(plan, acts=tuple(acts)))
+        outcome = play(replace(plan, acts=tuple(acts)))
         return outcome if outcome.kind == first.kind else None
 
     # Acts after the moment of the failure are not needed.

@@ -113,6 +113,7 @@ def bounds_are_reached_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "IDLE_SECONDS", GRACE)
     monkeypatch.setattr(ages, "MOST", 64)
     monkeypatch.setattr(unasked, "MOST_PLACES", 8)
+    monkeypatch.setattr(membership, "REMEMBERED", 4)
 
 
 def wear(base: str, warm: int, times: int) -> None:
@@ -267,10 +268,7 @@ def test_no_table_grows_with_the_programs_that_have_been_here() -> None:
 
 
 @pytest.mark.parametrize("base", BASES_OF_WEAR)
-def test_no_table_grows_with_the_workers_that_have_been_here(
-    base: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(membership, "REMEMBERED", 4)
+def test_no_table_grows_with_the_workers_that_have_been_here(base: str) -> None:
     come_and_go(base, serve, 3, 10)
 
 
@@ -278,8 +276,5 @@ def test_no_table_grows_with_the_workers_that_have_been_here(
 @pytest.mark.processes
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("each", "times"), [(visit, 500), (serve, 200)], ids=["visit", "serve"])
-def test_no_table_grows_with_hundreds(
-    each: Callable[[System, str], None], times: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(membership, "REMEMBERED", 4)
+def test_no_table_grows_with_hundreds(each: Callable[[System, str], None], times: int) -> None:
     come_and_go("farrefBase", each, 5, times)

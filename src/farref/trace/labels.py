@@ -1,7 +1,7 @@
 """The labels of arrows: several for each kind of message, the longest first.
 
-Most messages declare their labels beside their fields (`Said.words`). For the others, this module
-writes a label from the message's contents, or from the request that it answers.
+`kinds` has the labels of most messages. For the others, this module writes a label from the
+message's contents, or from the request that it answers.
 
 The id of an object names its creator. With *owners*, a label names its owner too, if that is
 another endpoint: ``call f(A/1 at B)``.
@@ -29,6 +29,7 @@ from ..protocol.messages import (
     WhoHolds,
 )
 from .facts import stands_for
+from .kinds import LOOKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,8 +65,9 @@ class Labels:
         fields = {name: self._names.id(record.text(name)) for name in record.fields}
         fields |= {name: self._ref(record.text(name)) for name in _REFS & record.fields.keys()}
         fields["loans"] = self._list([loan for _, loan in record.notices])
+        look = LOOKS[record.message]
         fields["before"] = "again " if record.fields.get("before") else ""
-        return tuple(way.format_map(fields) for way in BY_NAME[record.message].ways())
+        return tuple(way.format_map(fields) for way in look.forms or (look.word,))
 
     def _at(self, rref: str) -> str:
         """The words ``at B`` for an object of B with the id of another creator; else nothing."""
@@ -92,7 +94,7 @@ class Labels:
         return f"{is_it}, fork {self._names.id(fork.fork)}", is_it, f"is {found}"
 
     def _removed(self, record: Record) -> tuple[str, ...]:
-        verb, removals = BY_NAME[record.message].word(), record.removals
+        verb, removals = LOOKS[record.message].word, record.removals
         which = self._list([fork for removal in removals for fork in removal.forks])
         borrowers = self._borrowers(pair for removal in removals for pair in removal.borrowers)
         if not borrowers:
@@ -261,4 +263,4 @@ _OWN: dict[type[Message], Callable[[Labels, Record], tuple[str, ...]]] = {
     WhoHolds: Labels._look,
     Holders: Labels._looked,
 }
-"""Messages that need more than the labels of `Said.words`."""
+"""Messages that need more than the labels of `kinds`."""

@@ -1,8 +1,8 @@
 """The look of a trace: its characters and its colours.
 
-The colours are mid-tones of the 256-colour palette, readable on light and on dark backgrounds; the
-class of a message says its own (`Said.hue`). No information is in a colour alone. Every character
-is one cell wide. An ASCII set serves terminals and files whose encoding has no other characters.
+The colours are mid-tones of the 256-colour palette, readable on light and on dark backgrounds;
+`kinds` has those of the messages. No information is in a colour alone. Every character is one cell
+wide. An ASCII set serves terminals and files whose encoding has no other characters.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..protocol.messages import KINDS
+from .kinds import LOOKS
 from .view import Stage
 
 if TYPE_CHECKING:
     from ..console import Console
 
-KIND = {kind.__name__: f"color({kind.hue})" for kind in KINDS}
+KIND = {kind: f"color({look.hue})" for kind, look in LOOKS.items()}
 STAGE = {
     Stage.UNKNOWN: "color(166)",
     Stage.LENT: "color(73)",

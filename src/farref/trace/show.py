@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..console import Text
 from ..plurals import counted, plural
-from ..protocol.messages import BY_NAME
+from .kinds import LOOKS
 from .lanes import layout, part
 from .listing import item
 from .look import QUIET, STAGE, glyphs
@@ -134,5 +134,5 @@ def summary(story: Story, look: Glyphs, named: int | None = None) -> Iterator[Te
 
 
 def _counts(counts: Counter[str], dot: str) -> str:
-    words = {name: kind.word() for name, kind in BY_NAME.items()}
+    words = {kind: look.word for kind, look in LOOKS.items()}
     return dot.join(f"{n} {words.get(kind, kind.lower())}" for kind, n in sorted(counts.items()))

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from ..plurals import one
 from ..printable import printable
-from ..protocol.messages import BY_NAME
 from .choosing import EVERYTHING, Chosen, Only, about
 from .facts import facts
+from .kinds import LOOKS
 from .labels import Labels
 from .merge import merge
 from .names import TraceNames, base
@@ -335,8 +335,8 @@ class _Teller:
         for row in sent:
             if (row.sender, row.receiver, row.number) not in received:
                 at, peer = self.names.of(row.sender), self.names.of(row.receiver)
-                kind = BY_NAME.get(row.kind)
-                word = printable(row.kind) if kind is None else kind.word()
+                look = LOOKS.get(row.kind)
+                word = printable(row.kind) if look is None else look.word
                 ended = lost if {row.sender, row.receiver} & dead else left
                 ended.append(f"{one(word)} from {at} to {peer} did not arrive")
         return Summary(
