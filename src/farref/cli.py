@@ -38,9 +38,14 @@ def _printable_errors() -> Iterator[None]:
 
 
 class _Commands(typer.core.TyperGroup):
-    """The commands. A message of typer's shows no argument raw."""
+    """The commands. A message of typer's shows no argument raw, and flags have no type."""
 
     def make_context(self, *args: Any, **options: Any) -> Any:
+        for command in (self, *self.commands.values()):
+            found: Any = command.get_help_option(typer.Context(command))
+            for each in (found, *command.params):
+                if getattr(each, "is_flag", False):
+                    each.metavar = ""
         with _printable_errors():
             return super().make_context(*args, **options)
 

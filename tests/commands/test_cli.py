@@ -30,6 +30,7 @@ def saved(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("what", [(), ("demo",), ("trace",)])
 def test_help_everywhere(what: tuple[str, ...]) -> None:
     run = command(*what, "--help")
+    assert "<bool>" not in run.stdout
     assert run.returncode == 0
     assert "Usage: " in run.stdout
     assert run.stderr == ""
