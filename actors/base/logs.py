@@ -39,20 +39,22 @@ def begin(definitions: Any, to: ActorAddress, transport: Transport) -> None:
 
 def begin_anew(level: Any = logging.WARNING) -> None:
     """Begin logging in this process from *level* on, without handlers."""
+    latest = logging.Logger.manager  # Thespian makes new ones in the admin
     logging.root = logging.Logger.root = root = logging.RootLogger(level)
     logging.Logger.manager = logging.Manager(root)
-    adopt()
+    adopt(latest)
     # Python would flush the program's handlers again when this process ends.
     del logging._handlerList[:]  # type: ignore[attr-defined]
 
 
-def adopt() -> None:
-    """Make every logger from before the fork log to the root that this process has now."""
-    before, now = _log.manager, logging.Logger.manager
-    for name, logger in before.loggerDict.items():
+def adopt(latest: logging.Manager | None = None) -> None:
+    """Make every logger of earlier managers log to the root that this process has now."""
+    before, now = [each for each in (_log.manager, latest) if each], logging.Logger.manager
+    roots = [each.root for each in before]
+    for name, logger in [item for each in before for item in each.loggerDict.items()]:
         if isinstance(logger, logging.Logger):
             logger.manager = now
-            if logger.parent is before.root:
+            if logger.parent in roots:
                 logger.parent = now.root
             logger.handlers = []  # the program's, whose own logger of this name has them
             logger.propagate = True

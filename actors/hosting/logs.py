@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 import msgspec
 from thespian.system.utilis import thesplog_control
 
-from ...printable import is_shown, printable
+from ...printable import is_shown, logger, printable
 from ...protocol.errors import SystemDownError
 from ..base import rundir
+from ..base.logs import sendable
 from . import directory
 from .events import JsonFormatter
 
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
+log = logger(__name__)
 
 LOG_LEVEL = "FARREF_LOG"
 """The environment variable for the lowest level at which actors' logs are shown."""
@@ -74,7 +73,8 @@ class Records:
 
     def __init__(self) -> None:
         self._level = _level()
-        self._from, self._to = multiprocessing.Pipe(duplex=False)
+        reading, writing = os.pipe()
+        self._from, self._to = os.fdopen(reading, "rb"), os.fdopen(writing, "wb")
         self._thread = threading.Thread(target=self._read, name="farref log", daemon=True)
         self._fallback = _fallback(sys.stderr)
 
@@ -105,37 +105,34 @@ class Records:
             self._from.close()
 
     def _read(self) -> None:
-        while True:
+        for line in self._from:
             try:
-                values = msgspec.json.decode(self._from.recv_bytes())
-            except (EOFError, OSError):
-                return
-            try:
-                self._show(logging.makeLogRecord(values))
+                self._show(logging.makeLogRecord(msgspec.json.decode(line)))
             except Exception:
-                logging.getLogger(__name__).exception("a record could not be shown")
+                log.exception("a record could not be shown")
 
     def _show(self, record: logging.LogRecord) -> None:
-        log = logging.getLogger(record.name)
-        if not os.environ.keys().isdisjoint({LOG_LEVEL, LOG_FORMAT}) or not is_shown(log):
+        named = logging.getLogger(record.name)
+        if not os.environ.keys().isdisjoint({LOG_LEVEL, LOG_FORMAT}) or not is_shown(named):
             self._fallback.handle(record)
         elif NotThespian().filter(record):
-            log.handle(record)
+            named.handle(record)
 
 
 class _ToProgram(logging.Handler):
     """In the logger process: sends each record to the program, or shows it if that has gone."""
 
-    def __init__(self, ends: tuple[Connection, Connection], fallback: logging.Handler) -> None:
+    def __init__(self, ends: tuple[BinaryIO, BinaryIO], fallback: logging.Handler) -> None:
         super().__init__()
         reading, self._to = ends
         reading.close()
         self._fallback = fallback
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send *record*, whose values are plain: see `base.logs`."""
+        """Send *record*."""
         try:
-            self._to.send_bytes(msgspec.json.encode(vars(record), enc_hook=repr))
+            self._to.write(msgspec.json.encode(vars(sendable(record))) + b"\n")
+            self._to.flush()
         except OSError:
             self._fallback.handle(record)
 

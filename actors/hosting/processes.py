@@ -6,6 +6,7 @@ marks a stuck or orphaned process as the system's.
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import socket
@@ -30,16 +31,20 @@ LAST = 2.0
 def host() -> str:
     """A text shared by exactly the processes that may look into each other.
 
-    It is read anew each time, for a process may enter another namespace.
+    The namespaces are read each time, for a process may enter others.
     """
     if not has("procfs"):
         import psutil  # noqa: PLC0415 - only here
 
         return f"{socket.gethostname()} {psutil.boot_time()} {os.getuid()}"
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        boot = file.read().strip()
     spaces = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "net")]
-    return " ".join((boot, *spaces, str(os.getuid())))
+    return " ".join((_boot(), *spaces, str(os.getuid())))
+
+
+@functools.cache
+def _boot() -> str:
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
 
 
 def mine() -> tuple[tuple[int, int], int]:

@@ -234,4 +234,4 @@ def test_the_logger_has_no_handlers_of_the_programs() -> None:
         command, cwd=root, capture_output=True, text=True, check=False, timeout=60
     )
     # It may be told to end before it has shown the record.
-    assert (done.stdout, done.stderr.replace("WARNING app: a record\n", "")) == ("ended\n", "")
+    assert (done.stdout, done.stderr.replace("WARNING B app: a record\n", "")) == ("ended\n", "")

@@ -31,4 +31,4 @@ def test_three_ranks_of_torchrun() -> None:
         timeout=240,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["None"] * 3
+    assert "".join(done.stdout.split()) == "None" * 3  # they print at once

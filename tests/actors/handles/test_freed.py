@@ -43,7 +43,7 @@ def let_go() -> int:
 
 
 def use_kept() -> Any:
-    (it,) = kept()
+    it = kept()[0]
     return (it if isinstance(it, RRef) else it()).to_here()
 
 
