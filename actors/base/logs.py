@@ -39,27 +39,37 @@ def begin(definitions: Any, to: ActorAddress, transport: Transport) -> None:
 
 def begin_anew(level: Any = logging.WARNING) -> None:
     """Begin logging in this process from *level* on, without handlers."""
-    latest = logging.Logger.manager  # Thespian makes new ones in the admin
-    logging.root = logging.Logger.root = root = logging.RootLogger(level)
-    logging.Logger.manager = logging.Manager(root)
-    adopt(latest)
+    logging.root = logging.Logger.root = logging.RootLogger(level)
+    adopt()
     # Python would flush the program's handlers again when this process ends.
     del logging._handlerList[:]  # type: ignore[attr-defined]
 
 
-def adopt(latest: logging.Manager | None = None) -> None:
-    """Make every logger of earlier managers log to the root that this process has now."""
-    before, now = [each for each in (_log.manager, latest) if each], logging.Logger.manager
-    roots = [each.root for each in before]
-    for name, logger in [item for each in before for item in each.loggerDict.items()]:
-        if isinstance(logger, logging.Logger):
-            logger.manager = now
-            if logger.parent in roots:
-                logger.parent = now.root
-            logger.handlers = []  # the program's, whose own logger of this name has them
-            logger.propagate = True
-        now.loggerDict[name] = logger
-    now._clear_cache()  # type: ignore[attr-defined]  # which levels were enabled, with that root
+def adopt() -> None:
+    """Have all loggers log to the root that this process has now.
+
+    Thespian makes a new root, and with it a new set of loggers. But a module that was imported
+    before keeps its logger, so there is one set again: that of this module.
+    """
+    ours, latest, root = _log.manager, logging.Logger.manager, logging.root
+    earlier = ours.root, latest.root
+    known, others = ours.loggerDict, {} if latest is ours else latest.loggerDict
+    for name, logger in [*known.items(), *others.items()]:
+        if not isinstance(logger, logging.Logger):
+            continue
+        first = known.get(name)
+        if not isinstance(first, logging.Logger):
+            first = known[name] = logger
+        logger.manager = ours
+        if logger is not first:
+            logger.parent = first
+        elif logger.parent in earlier:
+            logger.parent = root
+        logger.handlers = []  # the program's, whose own logger of this name has them
+        logger.propagate = True
+    ours.root = root
+    logging.Logger.manager = ours
+    ours._clear_cache()  # type: ignore[attr-defined]  # which levels were enabled, with that root
 
 
 class _Sender(logging.Handler):
@@ -72,6 +82,12 @@ class _Sender(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send *record*, unless too many wait already."""
+        try:
+            self._try(record)
+        except Exception:
+            self.handleError(record)
+
+    def _try(self, record: logging.LogRecord) -> None:
         if self._transport.queued_bytes(self._to) > MOST_WAITING:
             self._dropped += 1
             return
