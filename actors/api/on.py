@@ -11,7 +11,7 @@ from ..wire.settings import check_timeout
 from . import rpc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from ..calls.futures import Future
 
@@ -30,7 +30,7 @@ class On:
 
     @overload
     def rpc_sync(
-        self, fn: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+        self, fn: Callable[P, rpc.Coming[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T: ...
     @overload
     def rpc_sync(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
@@ -40,7 +40,7 @@ class On:
 
     @overload
     def rpc_async(
-        self, fn: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+        self, fn: Callable[P, rpc.Coming[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> Future[T]: ...
     @overload
     def rpc_async(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]: ...
@@ -51,10 +51,8 @@ class On:
         return made
 
     @overload
-    def remote(self, fn: Callable[P, RRef[T]], /, *args: P.args, **kwargs: P.kwargs) -> RRef[T]: ...
-    @overload
     def remote(
-        self, fn: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+        self, fn: Callable[P, RRef[T] | rpc.Coming[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> RRef[T]: ...
     @overload
     def remote(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> RRef[T]: ...
@@ -79,7 +77,7 @@ class OnObject(Generic[O]):
     @overload
     def rpc_sync(
         self,
-        method: Callable[Concatenate[O, P], Coroutine[Any, Any, T]],
+        method: Callable[Concatenate[O, P], rpc.Coming[T]],
         /,
         *args: P.args,
         **kwargs: P.kwargs,
@@ -95,7 +93,7 @@ class OnObject(Generic[O]):
     @overload
     def rpc_async(
         self,
-        method: Callable[Concatenate[O, P], Coroutine[Any, Any, T]],
+        method: Callable[Concatenate[O, P], rpc.Coming[T]],
         /,
         *args: P.args,
         **kwargs: P.kwargs,
@@ -110,12 +108,8 @@ class OnObject(Generic[O]):
 
     @overload
     def remote(
-        self, method: Callable[Concatenate[O, P], RRef[T]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> RRef[T]: ...
-    @overload
-    def remote(
         self,
-        method: Callable[Concatenate[O, P], Coroutine[Any, Any, T]],
+        method: Callable[Concatenate[O, P], RRef[T] | rpc.Coming[T]],
         /,
         *args: P.args,
         **kwargs: P.kwargs,

@@ -38,6 +38,8 @@ Container = TypeVar("Container", list[Any], dict[Any, Any], set[Any])
 
 To: TypeAlias = "str | WorkerInfo | ActorAddress | None"
 """A worker's name, its `WorkerInfo`, the address of a `RefActor`, or `ANY`."""
+Coming: TypeAlias = "Future[T] | Coroutine[Any, Any, T]"
+"""What a function may return in place of its result."""
 ANY = None
 """In place of a worker: the least loaded one. See `remote`."""
 MOST_KEPT = 1000
@@ -61,35 +63,7 @@ def remote(
 @overload
 def remote(
     to: To,
-    fn: Callable[..., RRef[T]],
-    args: tuple[Any, ...] | None = None,
-    kwargs: dict[str, Any] | None = None,
-    timeout: float | None = None,
-    *,
-    resolve: bool = False,
-    frozen: bool = False,
-    serial: bool = True,
-) -> RRef[T]: ...
-
-
-@overload
-def remote(
-    to: To,
-    fn: Callable[..., Future[T]],
-    args: tuple[Any, ...] | None = None,
-    kwargs: dict[str, Any] | None = None,
-    timeout: float | None = None,
-    *,
-    resolve: bool = False,
-    frozen: bool = False,
-    serial: bool = True,
-) -> RRef[T]: ...
-
-
-@overload
-def remote(
-    to: To,
-    fn: Callable[..., Coroutine[Any, Any, T]],
+    fn: Callable[..., RRef[T] | Coming[T]],
     args: tuple[Any, ...] | None = None,
     kwargs: dict[str, Any] | None = None,
     timeout: float | None = None,
@@ -199,19 +173,7 @@ def remote(
 @overload
 def rpc_async(
     to: To,
-    fn: Callable[..., Future[T]],
-    args: tuple[Any, ...] | None = None,
-    kwargs: dict[str, Any] | None = None,
-    timeout: float | None = None,
-    *,
-    resolve: bool = False,
-) -> Future[T]: ...
-
-
-@overload
-def rpc_async(
-    to: To,
-    fn: Callable[..., Coroutine[Any, Any, T]],
+    fn: Callable[..., Coming[T]],
     args: tuple[Any, ...] | None = None,
     kwargs: dict[str, Any] | None = None,
     timeout: float | None = None,
@@ -256,19 +218,7 @@ def rpc_async(
 @overload
 def rpc_sync(
     to: To,
-    fn: Callable[..., Future[T]],
-    args: tuple[Any, ...] | None = None,
-    kwargs: dict[str, Any] | None = None,
-    timeout: float | None = None,
-    *,
-    resolve: bool = False,
-) -> T: ...
-
-
-@overload
-def rpc_sync(
-    to: To,
-    fn: Callable[..., Coroutine[Any, Any, T]],
+    fn: Callable[..., Coming[T]],
     args: tuple[Any, ...] | None = None,
     kwargs: dict[str, Any] | None = None,
     timeout: float | None = None,
