@@ -224,29 +224,27 @@ class Stay:
 
     def finish(self, seconds: float) -> None:
         """Wait at most *seconds* for the work that this program has asked for."""
+        if seconds:
+            self._wait_for_work(seconds, f"system {self.name!r} ends without {{}}")
+
+    def _exit(self) -> None:
+        """Leave at the program's exit, without its work: maybe an exception ends it."""
+        self._wait_for_work(
+            0.0,
+            f"the program ends, and system {self.name!r} without {{}}; to wait for it, use `with "
+            "System() as system:`, or call shutdown()",
+        )
+        self.stop(graceful=True)
+
+    def _wait_for_work(self, seconds: float, otherwise: str) -> None:
+        """Wait for the work. If it takes longer, warn by *otherwise*, a format that names it."""
         endpoint = self.port.endpoint
-        if self.down or self._pid != os.getpid() or endpoint is None or not seconds:
+        if self.down or self._pid != os.getpid() or endpoint is None:
             return
         with contextlib.suppress(FarrefError):  # the system has ended otherwise
             left = Ending(endpoint, last=not self.attached).wait(seconds)
             if left:
-                notice(log, logging.WARNING, f"system {self.name!r} ends without {named(left)}")
-
-    def _exit(self) -> None:
-        """Leave at the program's exit, without its work: maybe an exception ends it."""
-        endpoint = self.port.endpoint
-        if not self.down and self._pid == os.getpid() and endpoint is not None:
-            left = []
-            with contextlib.suppress(FarrefError):  # the system has ended otherwise
-                left = Ending(endpoint, last=not self.attached).wait(0.0)
-            if left:
-                notice(
-                    log,
-                    logging.WARNING,
-                    f"the program ends, and system {self.name!r} without {named(left)}; to wait "
-                    "for it, use `with System() as system:`, or call shutdown()",
-                )
-        self.stop(graceful=True)
+                notice(log, logging.WARNING, otherwise.format(named(left)))
 
     def stop(self, *, graceful: bool) -> list[str]:
         """Leave now. Returns a line for each process that had to be killed, as `System.end`.
