@@ -192,7 +192,7 @@ class Mailbox:
         if self.endpoint is not None or self._registrar is not None:
             return  # the actor introduced itself before the welcome came
         me, registrar = message.me, message.registrar
-        if message.surroundings is not None and self.port.runs_by_itself:
+        if message.surroundings is not None:
             try:
                 surroundings.take_over(message.surroundings)
             except OSError as error:

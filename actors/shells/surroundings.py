@@ -22,8 +22,10 @@ Variables: TypeAlias = "Mapping[str, str | None]"
 Folder: TypeAlias = "str | os.PathLike[str]"
 
 
-def of_this_process(env: Variables | None, cwd: Folder | None, *, apart: bool) -> Surroundings:
-    """The surroundings of this process, with the user's choices. *apart*: for other processes.
+def of_this_process(
+    env: Variables | None, cwd: Folder | None, *, apart: bool
+) -> Surroundings | None:
+    """The surroundings of this process, with the user's choices, if actors are processes *apart*.
 
     Raises:
         TypeError: a variable is not a string, or *cwd* is not a path.
@@ -33,8 +35,10 @@ def of_this_process(env: Variables | None, cwd: Folder | None, *, apart: bool) -
     for name, value in given.items():
         if not (isinstance(name, str) and isinstance(value, str | None)):
             raise TypeError(f"env must have texts, or None to remove one, not {name!r}: {value!r}")
-    if not apart and (env or cwd is not None):
-        raise ValueError("on simpleSystemBase a worker has the program's own env and cwd")
+    if not apart:
+        if env or cwd is not None:
+            raise ValueError("on simpleSystemBase a worker has the program's own env and cwd")
+        return None
     try:
         folder: str | None = os.getcwd()
     except OSError:  # it has been removed
@@ -56,18 +60,16 @@ def take_over(them: Surroundings) -> None:
     On another host it takes only the levels, and what was chosen.
     """
     logs.set_levels(them.levels)
+    environ = dict(os.environ)
     if them.host == processes.host():
-        for name in os.environ.keys() - them.environ.keys():
-            del os.environ[name]
-        os.environ.update(them.environ)
+        environ = them.environ
         sys.path[:] = them.path
         if them.folder is not None:
             with contextlib.suppress(OSError):  # it has just been removed
                 os.chdir(them.folder)
-    for name, value in them.env.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
+    chosen = {name: value for name, value in (environ | them.env).items() if value is not None}
+    for name in os.environ.keys() - chosen.keys():
+        del os.environ[name]
+    os.environ.update(chosen)
     if them.cwd is not None:
         os.chdir(them.cwd)
