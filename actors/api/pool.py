@@ -70,7 +70,14 @@ class WorkerPool(Executor):
     def __init__(
         self, front: Front, make: Callable[[str], WorkerInfo], name: str, size: int, threads: int
     ) -> None:
-        """Make *size* workers by *make*, each with *threads* threads. Blocks."""
+        """Make *size* workers by *make*, each with *threads* threads. Blocks.
+
+        Raises `ValueError` if one of the two is less than 1.
+        """
+        if size < 1 or threads < 1:
+            raise ValueError(
+                f"a pool needs at least 1 worker and 1 thread, not {size} and {threads}"
+            )
         self._front, self._make, self._name, self._threads = front, make, name, threads
         self._changed = Condition(Guard())  # type: ignore[arg-type]  # a reentrant lock
         self._tasks: deque[_Task] = deque()
@@ -130,43 +137,43 @@ class WorkerPool(Executor):
         self, fn: Callable[..., T], *iterables: Iterable[Any], chunksize: int = 1
     ) -> Iterator[T]:
         """As `map`, for long or endless *iterables*: few items are taken ahead of the results."""
-        waiting: deque[concurrent.futures.Future[list[T]]] = deque()
-        try:
-            for group in _chunks(zip(*iterables, strict=False), chunksize):
-                waiting.append(self.submit(_each, fn, group))
-                if len(waiting) >= self._ahead:
-                    yield from waiting.popleft().result()
-            while waiting:
-                yield from waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+        return self._iterated(fn, iterables, chunksize, ordered=True)
 
     def imap_unordered(
         self, fn: Callable[..., T], *iterables: Iterable[Any], chunksize: int = 1
     ) -> Iterator[T]:
         """As `imap`; each result comes as soon as it is there."""
+        return self._iterated(fn, iterables, chunksize, ordered=False)
+
+    def _iterated(
+        self,
+        fn: Callable[..., T],
+        iterables: tuple[Iterable[Any], ...],
+        chunksize: int,
+        *,
+        ordered: bool,
+    ) -> Iterator[T]:
+        waiting: dict[concurrent.futures.Future[list[T]], None] = {}
         done: queue.SimpleQueue[concurrent.futures.Future[list[T]]] = queue.SimpleQueue()
-        waiting: set[concurrent.futures.Future[list[T]]] = set()
+
+        def results() -> list[T]:
+            future = next(iter(waiting)) if ordered else done.get()
+            del waiting[future]
+            return future.result()
+
         try:
             for group in _chunks(zip(*iterables, strict=False), chunksize):
                 future = self.submit(_each, fn, group)
-                waiting.add(future)
-                future.add_done_callback(done.put)
+                waiting[future] = None
+                if not ordered:
+                    future.add_done_callback(done.put)
                 if len(waiting) >= self._ahead:
-                    yield from self._next_of(done, waiting)
+                    yield from results()
             while waiting:
-                yield from self._next_of(done, waiting)
+                yield from results()
         finally:
             for future in waiting:
                 future.cancel()
-
-    @staticmethod
-    def _next_of(done: queue.SimpleQueue[Any], waiting: set[Any]) -> list[Any]:
-        future = done.get()
-        waiting.remove(future)
-        results: list[Any] = future.result()
-        return results
 
     @property
     def _ahead(self) -> int:
@@ -338,12 +345,6 @@ class WorkerPool(Executor):
                 f"<Pool {self._name!r}: {len(self._members)} workers, {running} tasks run, "
                 f"{len(self._tasks)} wait>"
             )
-
-
-def check_size(size: int, threads: int) -> None:
-    """Raise `ValueError` if a pool cannot have *size* workers with *threads* threads."""
-    if size < 1 or threads < 1:
-        raise ValueError(f"a pool needs at least 1 worker and 1 thread, not {size} and {threads}")
 
 
 def _kept(fn: Callable[..., T], *args: Any, **kwargs: Any) -> RRef[T]:

@@ -49,7 +49,7 @@ from ..wire.messages import Establish, HostInfo, WorkerInfo
 from ..wire.settings import DEFAULT_TIMEOUT, LONGEST, THREADS, CycleMode, Settings, check_timeout
 from . import electing, sessions
 from .creating import create_actor, create_worker
-from .pool import WorkerPool, check_size
+from .pool import WorkerPool
 from .stay import Stay, check_program
 
 if TYPE_CHECKING:
@@ -444,7 +444,6 @@ class System:
         another one for each pool. *on*, *env* and *cwd* are as in `worker`, whose errors this
         raises.
         """
-        check_size(size, threads)
 
         def make(member: str) -> WorkerInfo:
             return self.worker(member, threads=threads, on=on, env=env, cwd=cwd)
