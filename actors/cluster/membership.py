@@ -127,6 +127,10 @@ class MembershipService:
 
     # ---- joining
 
+    def is_near(self, place: str, host: str) -> bool:
+        """Whether this process and one there can see each other."""
+        return (place, host) == (self._here.address, self._host)
+
     def _join(self, message: wire.EndpointJoin, sender: ActorAddress) -> None:
         me = message.me if message.me.incarnation else self._number_of(message.me.name, sender)
         known = self._members.get(me)
@@ -137,7 +141,7 @@ class MembershipService:
             return
         created = self._creating.get(me)
         place = message.place or self._here.address
-        near = message.host == self._host and place == self._here.address
+        near = self.is_near(place, message.host)
         self._members[me] = RegisteredEndpoint(
             sender,
             place,

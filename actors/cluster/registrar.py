@@ -156,8 +156,8 @@ class Registrar(MembershipService, SystemActor):
         """
         orderly = not self._orphaned()
         reason = "it was shut down" if orderly else "its program, or its admin, was killed"
-        near = (self._here.address, self._host)
-        afar = [m.address for m in self._members.values() if (m.place, m.host) != near]
+        members = self._members.values()
+        afar = [each.address for each in members if not self.is_near(each.place, each.host)]
         for address in [*afar, *(host.agent for host in self._hosts.values())]:
             self.send(address, wire.Down(f"{reason} on its first host, {self._here}", orderly))
 
