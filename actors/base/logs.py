@@ -42,7 +42,7 @@ def begin_anew(level: Any = logging.WARNING) -> None:
     logging.root = logging.Logger.root = logging.RootLogger(level)
     adopt()
     # Python would flush the program's handlers again when this process ends.
-    del logging._handlerList[:]  # type: ignore[attr-defined]
+    del logging._handlerList[:]  # type: ignore[attr-defined]  # typeshed hides it
 
 
 def adopt() -> None:

@@ -14,7 +14,6 @@ from thespian.system.utilis import thesplog_control
 from ...printable import is_shown, logger, printable
 from ...protocol.errors import SystemDownError
 from ..base import rundir
-from ..base.logs import sendable
 from . import directory
 from .events import JsonFormatter
 
@@ -131,7 +130,7 @@ class _ToProgram(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Send *record*."""
         try:
-            self._to.write(msgspec.json.encode(vars(sendable(record))) + b"\n")
+            self._to.write(msgspec.json.encode(vars(record), enc_hook=repr) + b"\n")
             self._to.flush()
         except OSError:
             self._fallback.handle(record)
