@@ -32,17 +32,17 @@ def another_system() -> None:
 Mistake = tuple["Callable[[Any], object]", type[Exception], str]
 MISTAKES: list[Mistake] = [
     (
-        lambda _: farref.rpc_sync("B", abs, -3),  # type: ignore[call-overload]
+        lambda _: farref.rpc_sync("B", abs, -3),  # type: ignore[call-overload]  # wrong on purpose
         TypeError,
         r"args must be a tuple of the positional arguments, not -3: for one .* `\(argument,\)`",
     ),
     (
-        lambda _: farref.rpc_async("B", os.path.join, "abc"),  # type: ignore[call-overload]
+        lambda _: farref.rpc_async("B", os.path.join, "abc"),  # type: ignore[call-overload]  # wrong on purpose
         TypeError,
         "must be a tuple of the positional arguments, not 'abc'",
     ),
     (
-        lambda _: farref.remote("B", pow, (2, 3), 5),  # type: ignore[call-overload]
+        lambda _: farref.remote("B", pow, (2, 3), 5),  # type: ignore[call-overload]  # wrong on purpose
         TypeError,
         "kwargs must be a dict of keyword arguments, not 5",
     ),
@@ -86,6 +86,7 @@ def test_completion_shows_what_a_program_uses(ref: RRef[Any]) -> None:
     assert {"result", "then", "wait", "cancel"} <= shown
     assert shown < {*dir(farref.Future), "value"}
     assert len(shown) < 20
+    assert {"append", "sort"} <= set(dir(ref.rpc_sync()))  # those of the object
 
 
 def test_a_program_that_ends_without_its_work_says_so() -> None:

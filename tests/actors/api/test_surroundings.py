@@ -65,7 +65,7 @@ def test_a_folder_that_is_not_there(system: System, tmp_path: Path) -> None:
 
 def test_what_is_no_text(system: System) -> None:
     with pytest.raises(TypeError, match="env must have texts"):
-        system.worker("E", env={"LEVEL": 3})  # type: ignore[dict-item]
+        system.worker("E", env={"LEVEL": 3})  # type: ignore[dict-item]  # wrong on purpose
 
 
 def test_in_one_process_there_is_one_of_each() -> None:
