@@ -77,7 +77,7 @@ demo: $(STAMP) ## set up, then the tour of the demos
 	@$(BIN)/farref $(DEMO)
 
 # pytest is the recipe, lint a prerequisite: its summary comes last.
-test: lint compiled ## set up, then lint and tests (6 minutes)
+test: lint compiled ## set up, then lint and tests (10 minutes)
 	$(BIN)/pytest $(PARALLEL) -m "not long and not slow and not deep"
 	@echo "make test-all also runs the long ones: explorations, mutants, several hosts, mypy."
 
