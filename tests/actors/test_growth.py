@@ -193,9 +193,18 @@ async def open_gate() -> None:
     GATE.set()
 
 
-def fewest(work: Callable[[], object]) -> int:
-    """The functions that *work* calls, if no clock and no other thread adds any."""
-    return min(functions(work) for _ in range(20))
+def fewest(work: Callable[[], object], enough: int = 0) -> int:
+    """The functions that *work* calls, if no clock and no other thread adds any.
+
+    On a busy machine nearly every call does what is due after a time, so up to 200 are counted,
+    and no more once one has called *enough*.
+    """
+    least = functions(work)
+    for number in range(200):
+        if number >= 20 and (not enough or least <= enough):
+            break
+        least = min(least, functions(work))
+    return least
 
 
 @pytest.mark.long
@@ -213,11 +222,14 @@ def test_a_call_beside_waiting_futures_and_objects(
             while len(futures) < number:
                 futures.append(farref.rpc_async("B", until_open))
                 refs.append(RRef(number))
+            before = counts[-1] if counts else (0, 0)
             counts.append(
                 (
-                    fewest(lambda: farref.rpc_sync("B", one)),
-                    fewest(lambda: farref.remote("B", one).to_here()),
+                    fewest(lambda: farref.rpc_sync("B", one), before[0]),
+                    fewest(lambda: farref.remote("B", one).to_here(), before[1]),
                 )
             )
         farref.rpc_sync("B", open_gate)
-    assert counts[0] == counts[1]
+    few, many = counts
+    assert many[0] <= few[0]
+    assert many[1] <= few[1]
