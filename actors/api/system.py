@@ -39,7 +39,7 @@ from ..core.current import enter_program, running_in
 from ..core.sites import asked_for
 from ..hosting import bases, directory, launched, logs, versions
 from ..inspect.collecting import COLLECT_PATIENCE, collect
-from ..inspect.inspector import LEAK_AGE, PATIENCE
+from ..inspect.inspector import LATENCIES, LEAK_AGE, PATIENCE
 from ..shells.inbox import Unopened
 from ..shells.ordinary import refuse_references
 from ..shells.program import CallInPort
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from ..core.counters import Counters
     from ..handles.front import Front
     from ..handles.rref import RRef
+    from ..inspect.overview import Overview
     from ..inspect.snapshot import Snapshot
     from ..inspect.why import Reason
     from ..shells.endpoint import Endpoint
@@ -619,6 +620,23 @@ class System:
             from ..inspect.snapshot import count  # noqa: PLC0415 - few programs inspect
         seconds = check_timeout(timeout, PATIENCE)
         return count(inspector, seconds, attached=self.is_attached)[0]
+
+    def overview(self, *, timeout: float = PATIENCE, latencies: float = LATENCIES) -> Overview:
+        """What every endpoint does now, in few numbers: the figures of `farref top`. Blocks.
+
+        Endpoints answer in a thread of their own, so busy ones answer, too. The answers take
+        milliseconds, however many objects there are: of a large table they show a part.
+
+        Args:
+            timeout: seconds; endpoints that do not answer in that time are in `Overview.silent`.
+            latencies: for so many seconds from now on the endpoints count the latencies of their
+                calls. Two looks in that time tell those of the calls in between.
+        """
+        inspector = self._here.inspector
+        with _modules():
+            from ..inspect.overview import take_overview  # noqa: PLC0415 - few programs inspect
+        seconds = check_timeout(timeout, PATIENCE)
+        return take_overview(inspector, seconds, latencies, attached=self.is_attached)
 
     def collect(
         self, *, dry_run: bool = False, timeout: float = COLLECT_PATIENCE

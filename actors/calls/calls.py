@@ -15,7 +15,7 @@ import math
 import threading
 import time
 import weakref
-from collections import deque
+from collections import defaultdict, deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ from ...serialization.payload import Origin, Payload
 from ..base.interrupts import undisturbed
 from ..core import sites
 from ..core.core import Internal
+from ..core.counters import LATENCY_STEPS
 from ..core.current import found
 from ..core.duties import in_mailbox_thread, under_lock
 from ..core.notices import notice
@@ -114,6 +115,10 @@ class Calls(Internal):
         self.leader: Leader | None = None
         """On our own base: lets a thread that waits receive."""
         core.handlers |= {Settle: self._settle, Fail: self._fail, Hand: self._hand}
+        self.timed_until = 0.0
+        """Until then latencies are counted: while somebody looks at an overview."""
+        self.latencies: defaultdict[tuple[WorkerId, int], int] = defaultdict(int)
+        """The answers by sender and latency; see `LATENCY_STEPS`. Under the endpoint's lock."""
         self.owners: dict[WorkerId, WorkerInfo] = {}
         """The endpoints that were asked for objects."""
         self._asks: dict[int, tuple[WorkerId, deque[Future[Any]]]] = {}
@@ -487,8 +492,9 @@ class Calls(Internal):
         if timeout is not None:
             seconds = check_timeout(timeout, seconds)
         run = here.run if here is not None and here.core is core else None
-        end = time.monotonic() + seconds
-        return Waiter(self, leader, run, what, seconds, rref, asked, end=end)
+        began = time.monotonic()
+        end = began + seconds
+        return Waiter(self, leader, run, what, seconds, rref, asked, began=began, end=end)
 
     def _owner(self, rref: RRefId) -> WorkerInfo:
         """The owner of *rref*, as far as it is known without the lock: it may be an alias."""
@@ -541,6 +547,10 @@ class Calls(Internal):
         reply = effect.reply
         answer: Any = effect.by
         payload = reply.cargo.payload
+        now = self._state.now
+        if now < self.timed_until and answer is not None:
+            step = int(LATENCY_STEPS * math.log2(max(1.0, 1e6 * (now - answer.began))))
+            self.latencies[effect.sender, step] += 1
         if (
             type(answer) is Waiter
             and type(payload) is Payload

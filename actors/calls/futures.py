@@ -114,6 +114,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         SystemDownError: outside any system.
     """
 
+    began: float
     deadline: float | None
     """When the call ends. None: it has no end of its own, and waits that name no timeout end
     `_timeout` seconds after they began, or after the call that must be done first has ended."""
@@ -202,7 +203,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         self._waiters, self._done_callbacks = [], []
         self._core, self._packer, self._waits = core, packer, waits
         self._what, self._rref = what, rref
-        self._timeout, self.deadline = seconds, time.monotonic() + seconds
+        self.began = time.monotonic()
+        self._timeout, self.deadline = seconds, self.began + seconds
         self._deciding, self._taking = Guard(), RLock()
         return self
 

@@ -66,6 +66,7 @@ class Waiter(msgspec.Struct, eq=False):
     """The handle that may keep the value."""
     call: CallId | None = None
     """The request, as soon as it is made."""
+    began: float = 0.0
     end: float = 0.0
     over: bool = False
     """The answer is here, or `future` has taken over the wait."""
@@ -117,7 +118,7 @@ class Waiter(msgspec.Struct, eq=False):
         """
         if self.future is None:
             future: Future[Any] = self.calls.new_future(self.awaited, self.timeout, rref=self.rref)
-            future.deadline, future.asker = self.end, self.asker
+            future.began, future.deadline, future.asker = self.began, self.end, self.asker
             future.fetches, future.asked = self.fetches, self.asked
             self.future = future
         self.over = True

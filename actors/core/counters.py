@@ -16,6 +16,11 @@ from ...protocol.messages import Call, Create, Fetch, Invoke, Reply, Tell
 _USER = frozenset({Call, Create, Fetch, Invoke, Reply, Tell})
 
 
+LATENCY_STEPS = 4
+"""Between a number of microseconds and its double, latencies are counted in so many steps: step *n*
+has those from ``2 ** (n / LATENCY_STEPS)`` microseconds on."""
+
+
 class Counters(msgspec.Struct, frozen=True):
     """The counters of one endpoint. Messages that it sends to itself do not count."""
 
@@ -63,6 +68,13 @@ class Counters(msgspec.Struct, frozen=True):
     threads."""
     timers: int = 0
     """Wakeups that its process has asked for and that have not come; on our own base only."""
+    memory: int = 0
+    """Bytes of main memory that its process uses now, those that it shares with others included;
+    0 where the system does not tell."""
+    threads: int = 0
+    """Threads of its process now."""
+    cpu: float = 0.0
+    """Seconds of processor time that its process has used."""
 
     def __add__(self, other: Counters) -> Counters:
         """The sum of both, as if they were one endpoint."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.core import Internal
@@ -33,14 +37,14 @@ class Counting(Internal):
     ) -> None:
         self.core = core
         self._delivery = delivery
-        self._calls = calls
-        self._server = server
+        self.calls = calls
+        self.server = server
         self._deaths = deaths
         self._collector = collector
 
     def read(self) -> Counters:
         """All counters. Takes the endpoint's lock for a moment."""
-        core, delivery, server = self.core, self._delivery, self._server
+        core, delivery, server = self.core, self._delivery, self.server
         tally = delivery.tally
         with core.lock:
             control, sent = tally.kinds(user=False), tally.kinds(user=True)
@@ -73,7 +77,7 @@ class Counting(Internal):
             deaths=self._deaths.counted,
             lent=lent,
             borrowed=sum(map(len, loans.values())),
-            in_flight=self._calls.in_flight,
+            in_flight=self.calls.in_flight,
             waiting=core.pool.waits + core.chores.waits,
             inbox=core.port.queued(),
             backlog=backlog,
@@ -81,7 +85,19 @@ class Counting(Internal):
             collected=self._collector.collected,
             pause=self._collector.scanner.pause,
             timers=core.port.timers(),
+            memory=_resident(),
+            threads=threading.active_count(),
+            cpu=time.process_time(),
         )
+
+
+def _resident() -> int:
+    """The bytes of this process that are in main memory."""
+    try:
+        pages = Path("/proc/self/statm").read_text().split()[1]
+    except OSError:  # no Linux, or no descriptor is left
+        return 0
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def counters() -> Counters:

@@ -174,7 +174,7 @@ def rows_of(core: Core, objects: Objects, spell: Spell) -> list[ReferenceInfo]:
             shared = stored.value.shared if type(stored.value) is Frozen else 0
             more = {
                 "contains": tuple(sorted({spell(handle.id) for handle in handles})),
-                "type": _type_of(stored.value),
+                "type": type_of(stored.value),
                 "size": contents.size + shared,
                 "complete": contents.complete,
                 "frozen": type(stored.value) is Frozen,
@@ -305,7 +305,8 @@ def _row(
     )
 
 
-def _type_of(value: object) -> str:
+def type_of(value: object) -> str:
+    """The name of the type of a stored *value*, for people."""
     if type(value) is Failure:
         return f"error: {value.type_name}"
     if type(value) is Frozen:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...printable import logger
 from ...protocol.errors import WorkerDiedError
@@ -37,6 +37,8 @@ log = logger(__name__)
 
 PATIENCE = 5.0
 """Seconds that an endpoint has to answer."""
+LATENCIES = 10.0
+"""Seconds for which an endpoint counts latencies after a question for its overview."""
 LEAK_AGE = 60.0
 """Seconds after which an unreachable object is suspected."""
 MOST = 8
@@ -73,6 +75,7 @@ class Inspector(Internal):
         *,
         rows: bool = True,
         collect: tuple[float, bool] | None = None,
+        overview: float | None = None,
     ) -> dict[WorkerId, Inspected | None]:
         """The answer of each of *infos*; None if it did not answer within *seconds*, or died.
 
@@ -81,16 +84,23 @@ class Inspector(Internal):
         core, end = self.core, time.monotonic() + seconds
         answers: dict[WorkerId, Inspected | None] = {}
         with contextlib.ExitStack() as asking:
-            what = {"asker": core.address, "about": about, "rows": rows, "collect": collect}
+            what: dict[str, Any] = {
+                "about": about,
+                "rows": rows,
+                "collect": collect,
+                "overview": overview,
+            }
             asked = {
-                info.id: asking.enter_context(self.registrar_client.posed(Inspect, info, **what))
+                info.id: asking.enter_context(
+                    self.registrar_client.posed(Inspect, info, asker=core.address, **what)
+                )
                 for info in infos
                 if info.id != core.me
             }
             for info in infos:
                 if info.id == core.me:  # in another thread, to see this thread's variables, too
                     mine = asked[info.id] = new_future()
-                    question = Inspect(0, info.address, about, rows, collect)
+                    question = Inspect(0, info.address, **what)
                     self.asked(question, mine.set_result)
             for worker, answer in asked.items():
                 there = core.port.wait(answer, max(0.0, end - time.monotonic()))
@@ -117,6 +127,11 @@ class Inspector(Internal):
 
             held = tuple(holdings_of(core, objects, self._delivery, question.about))
             return Inspected(question.token, holdings=held)
+        if question.overview is not None:
+            from .overview import overview_of  # noqa: PLC0415 - as above
+
+            overview = overview_of(self._counting, objects, question.overview)
+            return Inspected(question.token, counters=overview.counters, overview=overview)
         from .inspection import rows_of  # noqa: PLC0415 - as above
 
         rows = tuple(rows_of(core, objects, spell)) if question.rows else ()

@@ -69,6 +69,9 @@ METRICS = (
     Metric("inbox_messages", "Messages that wait for the user's code now.", lambda c: c.inbox),
     Metric("backlog_messages", "Messages sent and not acknowledged now.", lambda c: c.backlog),
     Metric("timers", "Wakeups that were asked for and have not come."),
+    Metric("memory_bytes", "Main memory of its process now.", lambda c: c.memory, unit="By"),
+    Metric("threads", "Threads of its process now."),
+    _total("cpu_seconds", "Processor time of its process.", lambda c: c.cpu, unit="s"),
     _total(
         "messages_sent", "Messages sent, by kind.", lambda c: {**c.control, **c.user}, label="kind"
     ),

@@ -108,7 +108,7 @@ def take_snapshot(
     """
     if not leak_age >= 0:
         raise ValueError(f"leak_age must be 0 seconds or more, not {leak_age}")
-    answers, silent = _ask(inspector, seconds, attached=attached)
+    answers, silent = ask(inspector, seconds, attached=attached)
     rows = [row for answer in answers.values() for row in answer.rows]
     names = ShortNames()
     for row in rows:
@@ -139,7 +139,7 @@ def count(
     inspector: Inspector, seconds: float, *, attached: bool
 ) -> tuple[dict[str, Counters], dict[str, str]]:
     """The counters of each endpoint, by its name, and the reasons of those without an answer."""
-    answers, silent = _ask(inspector, seconds, attached=attached, rows=False)
+    answers, silent = ask(inspector, seconds, attached=attached, rows=False)
     names = ShortNames()
     for worker in (*silent, *answers):
         names.meet(worker)
@@ -149,12 +149,15 @@ def count(
     )
 
 
-def _ask(
-    inspector: Inspector, seconds: float, *, attached: bool, rows: bool = True
+def ask(
+    inspector: Inspector, seconds: float, *, attached: bool, **what: Any
 ) -> tuple[dict[str, Inspected], dict[str, str]]:
-    """The answer of each endpoint of the system, and the reasons of those without one."""
+    """The answer of each endpoint of the system, and the reasons of those without one.
+
+    *what* it is to answer: see `Inspect`.
+    """
     core, infos = inspector.core, inspector.registrar_client.workers()
-    found = inspector.inspect(infos, seconds, rows=rows)
+    found = inspector.inspect(infos, seconds, **what)
     answers: dict[str, Inspected] = {}
     silent: dict[str, str] = {}
     for info in infos:

@@ -17,6 +17,7 @@ import contextlib
 import threading
 import time
 import types
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from concurrent.futures import Future as AnyFuture
@@ -125,6 +126,8 @@ class Server:
         """The number of requests taken up so far."""
         self.errors = 0
         """The number of them that ended with an exception."""
+        self.recent: deque[tuple[float, str, str, str, str]] = deque(maxlen=8)
+        """The latest of these errors: time, function, type, message and traceback."""
         self.failed: Callable[[BaseException, Failure], None] | None = None
         """Called with each such error."""
 
@@ -569,6 +572,7 @@ class Server:
         where = f"{tag}()" if isinstance(tag, str) else type(request).__name__.lower()
         about = target_of(request) or getattr(request, "rref", None)
         failure = self._packer.failure(error, where, str(about or ""))
+        self.recent.append((time.time(), where, failure.type_name, failure.message, failure.text))
         if self.failed is not None:
             self.failed(error, failure)
         return failure

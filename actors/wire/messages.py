@@ -511,6 +511,7 @@ class Inspect(msgspec.Struct, frozen=True):
     """Program -> endpoint: list your references. The endpoint answers while user code runs.
 
     With *about*: list your reasons to hold that reference. Without *rows*: give your counters only.
+    With *overview*: give an overview, and count the latencies of calls for so many seconds.
     """
 
     token: int
@@ -519,6 +520,7 @@ class Inspect(msgspec.Struct, frozen=True):
     rows: bool = True
     collect: tuple[float, bool] | None = None
     """Search for garbage in cycles instead, for so many seconds; true: and collect it."""
+    overview: float | None = None
 
 
 class Inspected(msgspec.Struct, frozen=True):
@@ -532,6 +534,8 @@ class Inspected(msgspec.Struct, frozen=True):
     """The reason why it cannot answer."""
     garbage: tuple[Any, ...] = ()
     """The `Garbage` that searches have found."""
+    overview: Any = None
+    """Its `EndpointOverview`."""
 
 
 class Unfetched(msgspec.Struct, frozen=True):

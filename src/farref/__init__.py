@@ -58,6 +58,7 @@ from .protocol.errors import (
 
 if TYPE_CHECKING:
     from .actors.inspect.inspection import ReferenceInfo, references
+    from .actors.inspect.overview import Overview
     from .actors.inspect.snapshot import Snapshot
     from .actors.inspect.why import Reason
     from .actors.rendezvous.group import (
@@ -100,6 +101,7 @@ __all__ = [
     "NotAnEndpointError",
     "OutOfBandPickleError",
     "OverloadedError",
+    "Overview",
     "OwnerDiedError",
     "ProtocolError",
     "RRef",
@@ -154,6 +156,7 @@ _LATER: Final = {
     "AwaitableStore": "actors.rendezvous.store:AwaitableStore",
     "Group": "actors.rendezvous.group:Group",
     "GroupMember": "actors.rendezvous.group:GroupMember",
+    "Overview": "actors.inspect.overview:Overview",
     "Reason": "actors.inspect.why:Reason",
     "ReferenceInfo": "actors.inspect.inspection:ReferenceInfo",
     "RendezvousHandler": "actors.rendezvous.handler:RendezvousHandler",

@@ -20,6 +20,7 @@ from .commands.ps import ps
 from .commands.refs import refs
 from .commands.rendezvous import rendezvous
 from .commands.run import run
+from .commands.top import top
 from .commands.trace import trace
 from .console import echo
 from .printable import printable
@@ -94,4 +95,5 @@ for _command in (demo, down, gc, join, key, metrics, ps, refs, rendezvous):
     app.command(help=_help(_command))(_command)
 # Behind the program's name, options are the program's.
 app.command(context_settings={"allow_interspersed_args": False}, help=_help(run))(run)
-app.command(help=_help(trace))(trace)
+for _command in (top, trace):
+    app.command(help=_help(_command))(_command)

@@ -213,7 +213,7 @@ def test_a_call_beside_waiting_futures_and_objects(
 ) -> None:
     """In one process and one thread, so the count is exact."""
     limits({"actors.core.brief.BRIEF": 60.0})  # on a busy machine one may seem long
-    counts = []
+    counts: list[tuple[int, int]] = []
     with System("simpleSystemBase", timeout=600) as system:
         system.worker("B")
         futures: list[Any] = []

@@ -86,6 +86,8 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[System, Pa
         ["ps"],
         ["ps", "--json"],
         ["gc", "SYSTEM", "--dry-run"],
+        ["top", "SYSTEM", "--once"],
+        ["top", "SYSTEM", "--once", "--json"],
         ["metrics", "SYSTEM"],
         ["metrics", "SYSTEM", "--json"],
         ["trace", "FOLDER"],

@@ -287,7 +287,9 @@ class Terminal:
 
     def tmux(self, *arguments: str) -> str:
         command = [*self._command, *arguments]
-        done = subprocess.run(command, capture_output=True, check=False, text=True)
+        # Not the C library's environment, to which readline adds COLUMNS.
+        env = dict(os.environ)
+        done = subprocess.run(command, capture_output=True, check=False, text=True, env=env)
         assert done.returncode == 0, f"{' '.join(arguments)}: {done.stderr}"
         return done.stdout
 

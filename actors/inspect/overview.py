@@ -1,0 +1,209 @@
+"""What each endpoint of a system does now, in few numbers: for `farref top` and the dashboard.
+
+An endpoint answers from its counters and tables. Of a large table it looks at a part, evenly
+spread, so that an answer takes milliseconds however many objects there are. The latencies of calls
+are counted only while somebody looks: the first question makes the endpoint count for some seconds,
+and each further question prolongs them. So nothing has to be switched off when a viewer dies.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from ...protocol.errors import ProtocolError
+from ...protocol.wellformed import check
+from ..base import addresses
+from ..core.counters import LATENCY_STEPS, Counters
+from ..recording.tracing import spell
+from .inspection import type_of
+from .snapshot import ShortNames, ask
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...protocol.ids import RRefId
+    from ..values.objects import Objects
+    from .counting import Counting
+    from .inspector import Inspector
+
+LOOKED_AT = 5_000
+"""The most objects, and the most references, that one answer looks at."""
+MOST_GROUPS = 50
+"""The most groups of objects in one answer."""
+NEWEST = 10
+"""The most single objects in one answer."""
+
+
+class ObjectGroup(msgspec.Struct, frozen=True):
+    """Objects of one endpoint that have the same type and were created by the same line."""
+
+    type: str
+    """The type of the values; ``error: ...`` for errors, ``(not made yet)`` without a value."""
+    site: str
+    """``file:line in function``; empty unless the system notes that (``System(sites=True)``)."""
+    count: int
+    """The number of objects; an estimate if the endpoint has more than `LOOKED_AT`."""
+
+
+class NewObject(msgspec.Struct, frozen=True):
+    """One of the newest objects of an endpoint."""
+
+    rref: str
+    type: str
+    site: str
+    age: float
+    """Seconds."""
+    holders: int
+    """The endpoints that the owner counts."""
+
+
+class RecentError(msgspec.Struct, frozen=True):
+    """An exception that a request raised."""
+
+    time: float
+    """Seconds since the epoch."""
+    where: str
+    """The function or method that raised it."""
+    type: str
+    message: str
+    text: str
+    """The traceback."""
+
+
+class EndpointOverview(msgspec.Struct, frozen=True):
+    """What one endpoint does now."""
+
+    host: str
+    """The address of its host; empty if the system has one host only."""
+    counters: Counters
+    took: float
+    """Seconds that the endpoint needed for this answer."""
+    latencies: dict[str, dict[int, int]]
+    """For each endpoint that it has called: the calls and fetches that were answered while somebody
+    looked, by the step of their latency (`LATENCY_STEPS`)."""
+    groups: tuple[ObjectGroup, ...]
+    """The objects that it owns, the largest group first."""
+    newest: tuple[NewObject, ...]
+    """The newest objects that it owns, the newest first."""
+    holds: dict[str, int]
+    """For each owner: the number of its objects to which this endpoint has references."""
+    errors: tuple[RecentError, ...]
+    """The latest errors, the oldest first."""
+
+
+class Overview(msgspec.Struct, frozen=True):
+    """What a system does now. See `System.overview`."""
+
+    system: str
+    time: float
+    """Seconds since the epoch."""
+    endpoints: dict[str, EndpointOverview]
+    """By name, as in a `Snapshot`."""
+    silent: dict[str, str]
+    """The endpoints that did not answer, and the reason for each."""
+    gone: dict[str, str]
+    """The endpoints that have died as far as this program knows, and how."""
+
+
+def quantile(latencies: Mapping[int, int], part: float) -> float | None:
+    """The latency in seconds that the fraction *part* of all calls did not exceed; None if none.
+
+    It is right to about a tenth, as latencies are counted in steps.
+    """
+    left = part * sum(latencies.values())
+    for number, count in sorted(latencies.items()):
+        left -= count
+        if left <= 0:
+            return float(2 ** ((number + 0.5) / LATENCY_STEPS)) / 1e6
+    return None
+
+
+def overview_of(counting: Counting, objects: Objects, seconds: float) -> EndpointOverview:
+    """The overview of one endpoint. Its latencies are counted for *seconds* from now on."""
+    began, core = time.perf_counter(), counting.core
+    with core.lock:
+        owners, users = core.context.owners, core.context.users
+        own, each = _part(owners)
+        held, every = _part(users)
+        newest = list(islice(reversed(owners), NEWEST))
+        calls, now = counting.calls, time.monotonic()
+        calls.timed_until = max(calls.timed_until, now + seconds)
+        latencies = calls.latencies.copy()
+        holds = Counter(users[rref].owner for rref in held)
+        new = [(rref, owners[rref].born, len(set(owners[rref].forks.values()))) for rref in newest]
+    found: dict[str, dict[int, int]] = {}
+    for (callee, number), count in latencies.items():
+        found.setdefault(spell(callee), {})[number] = count
+
+    def about(rref: RRefId) -> tuple[str, str]:
+        stored = objects.stored(rref)
+        kind = "(not made yet)" if stored is None else type_of(stored.value)
+        return kind, core.sites.of(rref) or ""
+
+    groups = Counter(map(about, own)).most_common(MOST_GROUPS)
+    address = getattr(core.address, "addressDetails", None)
+    host = getattr(address, "host", "")
+    return EndpointOverview(
+        host=host and addresses.place(host, getattr(address, "port", 0)),
+        counters=counting.read(),
+        latencies=found,
+        groups=tuple(ObjectGroup(kind, site, each * count) for (kind, site), count in groups),
+        newest=tuple(
+            NewObject(spell(rref), *about(rref), max(0.0, now - born), holders)
+            for rref, born, holders in new
+        ),
+        holds={spell(owner): every * count for owner, count in holds.items()},
+        errors=tuple(RecentError(*each) for each in counting.server.recent.copy()),
+        took=time.perf_counter() - began,
+    )
+
+
+def take_overview(
+    inspector: Inspector, timeout: float, seconds: float, *, attached: bool
+) -> Overview:
+    """Ask every endpoint of the system of *inspector*; see `System.overview`.
+
+    An *attached* program may only be there to look.
+    """
+    answers, silent = ask(inspector, timeout, attached=attached, overview=seconds)
+    found: dict[str, EndpointOverview] = {}
+    for worker, answer in answers.items():
+        try:
+            check(answer.overview, (EndpointOverview,), "answer")
+            found[worker] = answer.overview
+        except ProtocolError as error:
+            silent[worker] = str(error)
+    names, state = ShortNames(), inspector.core.context.state
+    with inspector.core.lock:
+        gone = {spell(worker): cause for worker, cause in state.causes.items()}
+    for worker in (*silent, *found, *gone):
+        names.meet(worker)
+
+    def short(each: EndpointOverview) -> EndpointOverview:
+        def by_name(found: dict[str, Any]) -> dict[str, Any]:
+            return {names.short(worker): value for worker, value in found.items()}
+
+        newest = tuple(replace(new, rref=names.short(new.rref)) for new in each.newest)
+        return replace(
+            each, latencies=by_name(each.latencies), holds=by_name(each.holds), newest=newest
+        )
+
+    return Overview(
+        system=inspector.core.settings.system,
+        time=time.time(),
+        endpoints={names.short(worker): short(each) for worker, each in found.items()},
+        silent={names.short(worker): why for worker, why in silent.items()},
+        gone={names.short(worker): cause for worker, cause in gone.items()},
+    )
+
+
+def _part(table: Mapping[Any, Any]) -> tuple[list[Any], int]:
+    """At most `LOOKED_AT` keys, evenly spread, and the number that each of them stands for."""
+    each = -(-len(table) // LOOKED_AT) or 1
+    return list(islice(table, 0, None, each)), each

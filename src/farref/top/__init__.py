@@ -1,0 +1,1 @@
+"""A running system at a glance: `farref top`."""

@@ -1,0 +1,201 @@
+"""What people read of a system: rates, latencies and events, from one overview and the one before.
+
+Counters only grow, so their differences are the rates. An endpoint without an earlier overview has
+none yet.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ..actors.inspect.overview import quantile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..actors.inspect.overview import EndpointOverview, NewObject, Overview
+
+MOST_EVENTS = 200
+"""Deaths and errors that are remembered."""
+
+
+class EndpointFigures(msgspec.Struct, frozen=True):
+    """One endpoint."""
+
+    name: str
+    host: str
+    silent: str
+    """The reason why it does not answer; empty if it does. Then the rest is from before."""
+    calls: float | None = None
+    """Requests that it began to serve, a second."""
+    errors: float | None = None
+    """Requests that raised exceptions, a second."""
+    p50: float | None = None
+    """The median latency in seconds of the calls and fetches of other endpoints to it: from the
+    caller's request until its answer."""
+    p99: float | None = None
+    queue: int = 0
+    """Requests and messages that wait here."""
+    in_flight: int = 0
+    """Its own requests that have no answer."""
+    threads: int = 0
+    cpu: float | None = None
+    """The fraction of a core that its process uses."""
+    memory: int = 0
+    """Bytes."""
+    objects: int = 0
+    """Objects that it owns."""
+    references: int = 0
+    """References to objects of others that it holds."""
+
+
+class ObjectFigures(msgspec.Struct, frozen=True):
+    """Objects of one owner that have one type and were created by one line."""
+
+    count: int
+    type: str
+    owner: str
+    site: str
+
+
+class Event(msgspec.Struct, frozen=True):
+    """A death, or an exception."""
+
+    time: float
+    """Seconds since the epoch."""
+    kind: str
+    """``death`` or ``error``."""
+    endpoint: str
+    text: str
+    """In one line."""
+    details: str = ""
+    """The traceback."""
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """All figures of one moment."""
+
+    system: str
+    time: float
+    """Seconds since the epoch."""
+    endpoints: tuple[EndpointFigures, ...]
+    """By name."""
+    objects: tuple[ObjectFigures, ...]
+    """The largest group first."""
+    newest: tuple[NewObject, ...]
+    """The newest objects first."""
+    holds: tuple[tuple[str, str, int], ...]
+    """Who holds what: a holder, an owner, and the number of the owner's objects."""
+    events: tuple[Event, ...]
+    """The newest first."""
+    refused: int
+    """Messages that endpoints have refused since they began."""
+
+    @property
+    def hosts(self) -> int:
+        """The number of hosts with an endpoint."""
+        return len({each.host for each in self.endpoints})
+
+
+class Looks:
+    """Makes the figures of each overview, with the help of the one before."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, tuple[float, EndpointOverview]] = {}
+        self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
+        self._gone: set[str] = set()
+        self._errors: dict[str, float] = {}
+        """When the latest error of each endpoint was."""
+
+    def figures(self, overview: Overview) -> Figures:
+        """The figures of *overview*, which is later than those before."""
+        now, latencies = time.monotonic(), self._latencies(overview)
+        endpoints = [
+            self._endpoint(name, each, now, latencies.get(name, {}))
+            for name, each in overview.endpoints.items()
+        ]
+        for name, why in overview.silent.items():
+            host = self._before[name][1].host if name in self._before else ""
+            endpoints.append(EndpointFigures(name, host, why))
+        self._note_events(overview)
+        self._before = {name: (now, each) for name, each in overview.endpoints.items()}
+        found = overview.endpoints.items()
+        objects = [
+            ObjectFigures(group.count, group.type, name, group.site)
+            for name, each in found
+            for group in each.groups
+        ]
+        newest = [new for _, each in found for new in each.newest]
+        return Figures(
+            system=overview.system,
+            time=overview.time,
+            endpoints=tuple(sorted(endpoints, key=lambda each: each.name)),
+            objects=tuple(sorted(objects, key=lambda each: -each.count)),
+            newest=tuple(sorted(newest, key=lambda new: new.age)),
+            holds=tuple(
+                (name, owner, count)
+                for name, each in found
+                for owner, count in sorted(each.holds.items())
+            ),
+            events=tuple(self._events),
+            refused=sum(each.counters.refused for _, each in found),
+        )
+
+    def _latencies(self, overview: Overview) -> dict[str, Counter[int]]:
+        """For each endpoint: the latencies of the calls to it since the look before."""
+        found: dict[str, Counter[int]] = {}
+        for name, each in overview.endpoints.items():
+            before = self._before[name][1].latencies if name in self._before else {}
+            for callee, counts in each.latencies.items():
+                new = Counter(counts)
+                new.subtract(before.get(callee, {}))
+                found.setdefault(callee, Counter()).update(+new)
+        return found
+
+    def _endpoint(
+        self, name: str, each: EndpointOverview, now: float, latencies: Mapping[int, int]
+    ) -> EndpointFigures:
+        counters, calls, errors, cpu = each.counters, None, None, None
+        if name in self._before:
+            then, last = self._before[name]
+            seconds = max(1e-3, now - then)
+            calls = max(0, counters.served - last.counters.served) / seconds
+            errors = max(0, counters.errors - last.counters.errors) / seconds
+            cpu = max(0.0, counters.cpu - last.counters.cpu) / seconds
+        owned = counters.references.get("owner", 0)
+        return EndpointFigures(
+            name=name,
+            host=each.host,
+            silent="",
+            calls=calls,
+            errors=errors,
+            p50=quantile(latencies, 0.5),
+            p99=quantile(latencies, 0.99),
+            queue=counters.waiting + counters.inbox,
+            in_flight=counters.in_flight,
+            threads=counters.threads,
+            cpu=cpu,
+            memory=counters.memory,
+            objects=owned,
+            references=sum(counters.references.values()) - owned,
+        )
+
+    def _note_events(self, overview: Overview) -> None:
+        """Remember the deaths and errors that are new in *overview*."""
+        new = []
+        for name, cause in overview.gone.items():
+            if name not in self._gone:
+                self._gone.add(name)
+                new.append(Event(overview.time, "death", name, cause))
+        for name, each in overview.endpoints.items():
+            last = self._errors.get(name, 0.0)
+            for error in each.errors:
+                if error.time > last:
+                    text = f"{error.where}: {error.type}: {error.message}"
+                    new.append(Event(error.time, "error", name, text, error.text))
+                    self._errors[name] = error.time
+        self._events.extendleft(sorted(new, key=lambda event: event.time))
