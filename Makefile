@@ -81,7 +81,7 @@ test: lint compiled ## set up, then lint and tests (10 minutes)
 	$(BIN)/pytest $(PARALLEL) -m "not long and not slow and not deep"
 	@echo "make test-all also runs the long ones: explorations, mutants, several hosts, mypy."
 
-# One of the tests runs mypy.
+# One of the tests runs mypy and pyright.
 test-all: $(FULL) lint compiled ## the same, with the long tests, or a sample (make deep: the rest)
 	$(BIN)/pytest $(PARALLEL)
 

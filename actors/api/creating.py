@@ -60,7 +60,7 @@ def worker(
 
 
 def create(
-    actor_class: type,
+    actor_class: type[RefActor],
     name: str | None = None,
     *,
     args: tuple[Any, ...] = (),

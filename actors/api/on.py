@@ -52,7 +52,11 @@ class On:
 
     @overload
     def remote(
-        self, fn: Callable[P, RRef[T] | rpc.Coming[T]], /, *args: P.args, **kwargs: P.kwargs
+        self, fn: Callable[P, rpc.Elsewhere[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> RRef[T]: ...
+    @overload
+    def remote(
+        self, fn: Callable[P, rpc.Coming[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> RRef[T]: ...
     @overload
     def remote(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> RRef[T]: ...
@@ -109,7 +113,15 @@ class OnObject(Generic[O]):
     @overload
     def remote(
         self,
-        method: Callable[Concatenate[O, P], RRef[T] | rpc.Coming[T]],
+        method: Callable[Concatenate[O, P], rpc.Elsewhere[T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> RRef[T]: ...
+    @overload
+    def remote(
+        self,
+        method: Callable[Concatenate[O, P], rpc.Coming[T]],
         /,
         *args: P.args,
         **kwargs: P.kwargs,

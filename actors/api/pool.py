@@ -16,7 +16,7 @@ import time
 from collections import deque
 from concurrent.futures import BrokenExecutor, Executor
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, overload
 
 from thespian.actors import ActorExitRequest
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from ..handles.front import Front
     from ..wire.messages import WorkerInfo
+    from .rpc import Coming
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -100,9 +101,17 @@ class WorkerPool(Executor):
 
     # ---- tasks
 
+    @overload
+    def submit(
+        self, fn: Callable[P, Coming[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> concurrent.futures.Future[T]: ...
+    @overload
     def submit(
         self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> concurrent.futures.Future[T]:
+    ) -> concurrent.futures.Future[T]: ...
+    def submit(
+        self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> concurrent.futures.Future[Any]:
         """Run ``fn(*args, **kwargs)`` on a worker. Returns its future. Does not block.
 
         Raises `RuntimeError` after `shutdown`.

@@ -33,13 +33,15 @@ if TYPE_CHECKING:
     from ..wire.messages import WorkerInfo
 
 T = TypeVar("T")
-Container = TypeVar("Container", list[Any], dict[Any, Any], set[Any])
+Container = TypeVar("Container", bound="list[Any] | dict[Any, Any] | set[Any]")
 """So that ``remote("B", list)`` needs no annotation."""
 
 To: TypeAlias = "str | WorkerInfo | ActorAddress | None"
 """A worker's name, its `WorkerInfo`, the address of a `RefActor`, or `ANY`."""
 Coming: TypeAlias = "Future[T] | Coroutine[Any, Any, T]"
 """What a function may return in place of its result."""
+Elsewhere: TypeAlias = "RRef[T] | Coming[RRef[T]]"
+"""What a function may return in place of an object that it does not make."""
 ANY = None
 """In place of a worker: the least loaded one. See `remote`."""
 MOST_KEPT = 1000
@@ -63,7 +65,21 @@ def remote(
 @overload
 def remote(
     to: To,
-    fn: Callable[..., RRef[T] | Coming[T]],
+    fn: Callable[..., Elsewhere[T]],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+    frozen: bool = False,
+    serial: bool = True,
+) -> RRef[T]: ...
+
+
+@overload
+def remote(
+    to: To,
+    fn: Callable[..., Coming[T]],
     args: tuple[Any, ...] | None = None,
     kwargs: dict[str, Any] | None = None,
     timeout: float | None = None,

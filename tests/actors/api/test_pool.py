@@ -63,7 +63,7 @@ def test_it_is_an_executor(system: System) -> None:
         with pytest.raises(ZeroDivisionError):
             pool.submit(inverse, 0).result(timeout=60)
         with pytest.raises(TypeError, match="a task needs a function"):
-            pool.submit(5)  # type: ignore[arg-type]  # wrong on purpose
+            pool.submit(5)  # type: ignore[call-overload]  # wrong on purpose
 
         async def in_loop() -> int:
             return await asyncio.get_running_loop().run_in_executor(pool, square, 5)
