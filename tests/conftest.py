@@ -78,6 +78,7 @@ FILLING = (
     "wear/test_wear.py",
     "rendezvous/test_parameters.py",
     "rendezvous/test_backends.py",
+    "serialization/test_tensors.py",
     "actors/cycles/test_torch.py",
     "actors/limits/test_bounds.py",
     "model/test_explorer.py",

@@ -11,11 +11,16 @@ from farref.serialization.frozen import Frozen
 from .endpoint import TinyAddress
 from .passing import arrived, opened, packed
 
-torch: Any = pytest.importorskip("torch")
 LITTLE = 2_000
 
 
-def test_storages_stay_shared() -> None:
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    """Imported here, as the processes that other files' tests start are forks of pytest's."""
+    return pytest.importorskip("torch", reason="torch is not installed here")
+
+
+def test_storages_stay_shared(torch: Any) -> None:
     whole = torch.ones(100_000)
     came = opened(arrived(packed([whole[:10], whole, {"a": whole.view(100, 1000).t()}])))
     came[0].zero_()
@@ -24,7 +29,7 @@ def test_storages_stay_shared() -> None:
     assert whole.sum() == 100_000
 
 
-def test_parameters_that_are_views_of_one_buffer() -> None:
+def test_parameters_that_are_views_of_one_buffer(torch: Any) -> None:
     module = torch.nn.Module()
     module.flat = torch.nn.Parameter(torch.ones(8))
     module.part = torch.nn.Parameter(module.flat.data[2:4])
@@ -35,7 +40,7 @@ def test_parameters_that_are_views_of_one_buffer() -> None:
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-def test_only_what_is_shown_is_sent(frozen: bool) -> None:
+def test_only_what_is_shown_is_sent(frozen: bool, torch: Any) -> None:
     came: list[Any] = []
     whole = torch.arange(1_000_000.0)
     square = whole.view(1000, 1000)
@@ -57,7 +62,7 @@ def test_only_what_is_shown_is_sent(frozen: bool) -> None:
     assert came[1][:6].tolist() == [0] * 5 + [10]
 
 
-def test_whole_storages_keep_strides_and_places() -> None:
+def test_whole_storages_keep_strides_and_places(torch: Any) -> None:
     whole = torch.arange(90_000.0).view(300, 300)
     small = torch.arange(25.0).view(5, 5)
     for value in whole.t(), whole[:, 5:], whole[100:], whole.t()[None], small[:, 2:4], small[:, 3]:
@@ -66,7 +71,7 @@ def test_whole_storages_keep_strides_and_places() -> None:
         assert (came.stride(), came.storage_offset()) == (value.stride(), value.storage_offset())
 
 
-def test_frozen_tensors_are_copies() -> None:
+def test_frozen_tensors_are_copies(torch: Any) -> None:
     frozen = Frozen.of({"a": torch.ones(100_000)}, TinyAddress)
     frozen.thaw()["a"].zero_()
     assert frozen.thaw()["a"].sum() == 100_000
