@@ -32,6 +32,7 @@ def test_the_page_has_the_number_of_mutants() -> None:
     assert f"| `tests/model/test_mutants.py` | {len(CAUGHT)} of some " in page.read_text()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CAUGHT, ids=str)
 def test_a_mutant_is_caught(name: str) -> None:
     mutant, judge = named(name), judges()[CAUGHT[name]]

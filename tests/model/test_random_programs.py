@@ -287,6 +287,7 @@ def play(sharing: Sharing, examples: int, *, rings: bool, deaths: bool) -> None:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("deaths", [False, True])
 @pytest.mark.parametrize("rings", [False, True])
 @pytest.mark.parametrize("sharing", DISCIPLINES)
