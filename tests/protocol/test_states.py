@@ -99,6 +99,7 @@ class Moves(ProgramModel):
         return None
 
 
+@pytest.mark.long
 def test_each_row_is_reached_by_a_program() -> None:
     for name in REACHING:
         explore(Moves(PROGRAM_OF[name])).check()

@@ -131,6 +131,7 @@ def tracked() -> int:
     return len(gc.get_objects())
 
 
+@pytest.mark.long
 def test_the_collector_does_not_look_at_what_is_held(system: System) -> None:
     """A request leaves nothing that the collector would look at, so it does not begin."""
     held = farref.rpc_sync("B", make, (20 * MANY,))

@@ -135,6 +135,7 @@ def start_to_send(listener: RRef[list[str]]) -> None:
     threading.Thread(target=send, daemon=True).start()
 
 
+@pytest.mark.long
 def test_one_that_only_computes_is_not_given_up(system: System) -> None:
     """One call into C lets no other thread run, for several times the silence."""
     pid = farref.rpc_sync("B", os.getpid)

@@ -47,6 +47,7 @@ def reached(links: list[tuple[int, int, Any]], begin: int) -> set[int]:
     return set(found)
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(links=LINKS, target=st.integers(1, 7), outside=st.none() | NODES)
 def test_a_value_is_garbage_if_nothing_but_itself_leads_to_its_reference(

@@ -187,6 +187,7 @@ def spin() -> None:
         threading.Thread(target=work, daemon=True).start()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("hasty")
 def test_a_look_that_only_waits_puts_off_nothing() -> None:
     """As on a busy machine: the time until the next one follows from its processor time."""

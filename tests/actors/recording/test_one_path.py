@@ -199,6 +199,7 @@ ADDED = {
 """The modules, and the single functions, that each way adds to the operations."""
 
 
+@pytest.mark.long
 @COUNTED
 @pytest.mark.parametrize("way", ADDED)
 def test_nothing_is_replaced(way: str, production: Production, tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def test_a_worker_may_have_handlers_of_its_own(tmp_path: Path) -> None:
     assert "in the file" not in out
 
 
-@pytest.mark.parametrize("count", [3_000, 100_000])
+@pytest.mark.parametrize("count", [3_000, pytest.param(100_000, marks=pytest.mark.long)])
 def test_no_record_is_lost_without_a_word(tmp_path: Path, count: int) -> None:
     """A flood is bounded: what is dropped is counted."""
     out = run(

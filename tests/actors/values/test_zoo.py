@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.processes
+LONG_TORCH = pytest.param("torch", marks=pytest.mark.long)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def system() -> Iterator[System]:
     "ignore::UserWarning",
 )
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("of", ["python", "numpy", "pandas", "pyarrow", "torch"])
+@pytest.mark.parametrize("of", ["python", "numpy", "pandas", "pyarrow", LONG_TORCH])
 def test_by_import(system: System, of: str) -> None:
     if of not in {"python", "numpy"}:
         pytest.importorskip(of)
