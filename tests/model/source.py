@@ -49,8 +49,8 @@ class Function(NamedTuple):
         flags = __future__.annotations.compiler_flag
         file = self.live.__code__.co_filename
         code: CodeType = compile(module, file, "exec", flags, dont_inherit=True)
-        for _ in range(len(self.classes) + 1):
-            code = next(each for each in code.co_consts if isinstance(each, CodeType))
+        for name in (*self.classes, self.tree.name):  # from Python 3.14 on not the only code there
+            code = next(each for each in code.co_consts if getattr(each, "co_name", "") == name)
         return code
 
     def code_without_exits(self) -> CodeType:
