@@ -634,7 +634,7 @@ class System:
         """
         inspector = self._here.inspector
         with _modules():
-            from ..inspect.overview import take_overview  # noqa: PLC0415 - few programs inspect
+            from ..inspect.snapshot import take_overview  # noqa: PLC0415 - few programs inspect
         seconds = check_timeout(timeout, PATIENCE)
         return take_overview(inspector, seconds, latencies, attached=self.is_attached)
 

@@ -14,15 +14,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec.structs import replace
 
-from ...protocol.errors import ProtocolError
-from ...protocol.wellformed import check
 from ..base import addresses
 from ..core.counters import LATENCY_STEPS, Counters
 from ..recording.tracing import spell
 from .inspection import type_of
-from .snapshot import ShortNames, ask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +26,6 @@ if TYPE_CHECKING:
     from ...protocol.ids import RRefId
     from ..values.objects import Objects
     from .counting import Counting
-    from .inspector import Inspector
 
 LOOKED_AT = 5_000
 """The most objects, and the most references, that one answer looks at."""
@@ -161,45 +156,6 @@ def overview_of(counting: Counting, objects: Objects, seconds: float) -> Endpoin
         holds={spell(owner): every * count for owner, count in holds.items()},
         errors=tuple(RecentError(*each) for each in counting.server.recent.copy()),
         took=time.perf_counter() - began,
-    )
-
-
-def take_overview(
-    inspector: Inspector, timeout: float, seconds: float, *, attached: bool
-) -> Overview:
-    """Ask every endpoint of the system of *inspector*; see `System.overview`.
-
-    An *attached* program may only be there to look.
-    """
-    answers, silent = ask(inspector, timeout, attached=attached, overview=seconds)
-    found: dict[str, EndpointOverview] = {}
-    for worker, answer in answers.items():
-        try:
-            check(answer.overview, (EndpointOverview,), "answer")
-            found[worker] = answer.overview
-        except ProtocolError as error:
-            silent[worker] = str(error)
-    names, state = ShortNames(), inspector.core.context.state
-    with inspector.core.lock:
-        gone = {spell(worker): cause for worker, cause in state.causes.items()}
-    for worker in (*silent, *found, *gone):
-        names.meet(worker)
-
-    def short(each: EndpointOverview) -> EndpointOverview:
-        def by_name(found: dict[str, Any]) -> dict[str, Any]:
-            return {names.short(worker): value for worker, value in found.items()}
-
-        newest = tuple(replace(new, rref=names.short(new.rref)) for new in each.newest)
-        return replace(
-            each, latencies=by_name(each.latencies), holds=by_name(each.holds), newest=newest
-        )
-
-    return Overview(
-        system=inspector.core.settings.system,
-        time=time.time(),
-        endpoints={names.short(worker): short(each) for worker, each in found.items()},
-        silent={names.short(worker): why for worker, why in silent.items()},
-        gone={names.short(worker): cause for worker, cause in gone.items()},
     )
 
 

@@ -17,6 +17,7 @@ it is not reachable any more. Actors' attributes are variables here.
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ from ..recording.tracing import spell
 from .holdings import Holding
 from .inspection import ReferenceInfo
 from .inspector import LEAK_AGE
+from .overview import EndpointOverview, Overview
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -146,6 +148,47 @@ def count(
     return (
         {names.short(worker): each.counters for worker, each in answers.items()},
         {names.short(worker): why for worker, why in silent.items()},
+    )
+
+
+def take_overview(
+    inspector: Inspector, timeout: float, seconds: float, *, attached: bool
+) -> Overview:
+    """Ask every endpoint of the system of *inspector*; see `System.overview`.
+
+    An *attached* program may only be there to look.
+    """
+    answers, silent = ask(inspector, timeout, attached=attached, overview=seconds)
+    found: dict[str, EndpointOverview] = {}
+    for worker, answer in answers.items():
+        try:
+            check(answer.overview, (EndpointOverview,), "answer")
+            found[worker] = answer.overview
+        except ProtocolError as error:
+            silent[worker] = str(error)
+    names, state = ShortNames(), inspector.core.context.state
+    with inspector.core.lock:
+        gone = {spell(worker): cause for worker, cause in state.causes.items()}
+    for worker in (*silent, *found, *gone):
+        names.meet(worker)
+
+    def short(each: EndpointOverview) -> EndpointOverview:
+        def by_name(found: dict[str, Any]) -> dict[str, Any]:
+            return {names.short(worker): value for worker, value in found.items()}
+
+        newest = tuple(
+            msgspec.structs.replace(new, rref=names.short(new.rref)) for new in each.newest
+        )
+        return msgspec.structs.replace(
+            each, latencies=by_name(each.latencies), holds=by_name(each.holds), newest=newest
+        )
+
+    return Overview(
+        system=inspector.core.settings.system,
+        time=time.time(),
+        endpoints={names.short(worker): short(each) for worker, each in found.items()},
+        silent={names.short(worker): why for worker, why in silent.items()},
+        gone={names.short(worker): cause for worker, cause in gone.items()},
     )
 
 

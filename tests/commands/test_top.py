@@ -14,7 +14,7 @@ import farref
 from farref import RRef, System, WorkerDiedError
 from farref.actors.inspect.overview import LOOKED_AT, quantile
 from farref.top.figures import Looks
-from farref.top.screen import PANES, View, picture
+from farref.top.screen import PANES, TopView, picture
 
 from ..waiting import eventually
 from .kit import FARREF, piped
@@ -163,7 +163,7 @@ def figures(system: System) -> Figures:
 
 @pytest.mark.processes
 def test_a_key_chooses_what_is_seen(system: System, figures: Figures) -> None:
-    view = View()
+    view = TopView()
     assert [view.press(key) and view.pane for key in ("\t",) * len(PANES)] == [*PANES[1:], "all"]
     assert view.press("s")
     assert view.sort == "p99"

@@ -33,12 +33,13 @@ if TYPE_CHECKING:
 BOUNDED = {
     "Ages._notes",
     "Brief._long",
+    "Server.recent",
     "instances of Trial",
     "farref.serialization.by_pickle.BY_NAME",
     "cache of farref.protocol.wellformed._check_of",  # by the types of the fields of messages
     "ActorSystemBase.actorRegistry",
 }
-"""Caches, and memories of ages; each has a bound of its own.
+"""Caches, and memories of ages and errors; each has a bound of its own.
 
 The last one is Thespian's: its in-process base never forgets an actor.
 """

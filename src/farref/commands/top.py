@@ -19,7 +19,7 @@ from rich.live import Live
 from ..console import Console, echo, write_json
 from ..protocol.errors import SystemDownError
 from ..top.figures import Looks
-from ..top.screen import ALL, SORTS, View, picture
+from ..top.screen import ALL, SORTS, TopView, picture
 from .failing import failing
 from .refs import PATIENCE, AnswerTimeout, SystemName, attached
 
@@ -57,7 +57,7 @@ def top(
     """  # fmt: skip
     if sort not in SORTS:
         raise typer.BadParameter(f"use one of {', '.join(SORTS)}", param_hint="--sort")
-    view, console = View(sort=sort, search=search), Console()
+    view, console = TopView(sort=sort, search=search), Console()
     with contextlib.suppress(KeyboardInterrupt), failing("top"), attached(name) as system:
         looks = Looks()
 
@@ -85,7 +85,7 @@ def top(
             echo(f"farref top: {error}", err=True)
 
 
-def _watch(look: Callable[[], tuple[Figures, float]], view: View, console: Console) -> None:
+def _watch(look: Callable[[], tuple[Figures, float]], view: TopView, console: Console) -> None:
     """Draw the picture at each look and at each key, until a key ends it."""
     figures, due = look()
     with _keyboard() as keys, Live(console=console, screen=True, auto_refresh=False) as live:

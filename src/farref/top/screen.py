@@ -37,7 +37,7 @@ PANES = ("all", "endpoints", "objects", "newest", "who holds what", "events")
 
 
 @dataclass
-class View:
+class TopView:
     """What the user has chosen to see."""
 
     pane: str = "all"
@@ -100,7 +100,7 @@ def latency(seconds: float | None) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds < 1 else seconds_text(seconds)
 
 
-def picture(figures: Figures, view: View, width: int, height: int) -> Group:
+def picture(figures: Figures, view: TopView, width: int, height: int) -> Group:
     """The figures in *width* columns and *height* lines."""
     parts: list[RenderableType] = [_head(figures)]
     panes = {
@@ -167,7 +167,7 @@ def _head(figures: Figures) -> Text:
     return text
 
 
-def _foot(view: View, width: int) -> Text:
+def _foot(view: TopView, width: int) -> Text:
     if view.typing:
         said = f" search: {view.search}_   Enter keeps it, Esc drops it"
     else:
@@ -193,7 +193,7 @@ def _table(width: int, *columns: tuple[str, str]) -> Table:
 Rows = list[list[Text]]
 
 
-def _endpoints(figures: Figures, view: View, width: int) -> tuple[Table, Rows]:
+def _endpoints(figures: Figures, view: TopView, width: int) -> tuple[Table, Rows]:
     several = figures.hosts > 1
     columns = [("endpoint", "rest"), ("calls/s", "right"), ("p50", "right"), ("p99", "right")]
     columns += [("queue", "right"), ("cpu", "right"), ("memory", "right"), ("objects", "right")]
@@ -225,7 +225,7 @@ def _endpoints(figures: Figures, view: View, width: int) -> tuple[Table, Rows]:
     return _table(width, *columns), rows
 
 
-def _objects(figures: Figures, view: View, width: int) -> tuple[Table, Rows]:
+def _objects(figures: Figures, view: TopView, width: int) -> tuple[Table, Rows]:
     table = _table(
         width, ("objects", "right"), ("type", "left"), ("owner", "left"), ("created at", "rest")
     )
@@ -237,7 +237,7 @@ def _objects(figures: Figures, view: View, width: int) -> tuple[Table, Rows]:
     return table, rows
 
 
-def _newest(figures: Figures, view: View, width: int) -> tuple[Table, Rows]:
+def _newest(figures: Figures, view: TopView, width: int) -> tuple[Table, Rows]:
     table = _table(
         width,
         *(("reference", "left"), ("type", "left"), ("age", "right"), ("held by", "right")),
@@ -257,7 +257,7 @@ def _newest(figures: Figures, view: View, width: int) -> tuple[Table, Rows]:
     return table, rows
 
 
-def _holds(figures: Figures, view: View, width: int) -> tuple[Table, Rows]:
+def _holds(figures: Figures, view: TopView, width: int) -> tuple[Table, Rows]:
     table = _table(width, ("holder", "left"), ("objects", "right"), ("of", "rest"))
     rows = [
         [Text(holder), Text(f"{count:,}"), Text(owner)]
@@ -267,7 +267,7 @@ def _holds(figures: Figures, view: View, width: int) -> tuple[Table, Rows]:
     return table, rows
 
 
-def _events(figures: Figures, view: View, width: int) -> tuple[Table, Rows]:
+def _events(figures: Figures, view: TopView, width: int) -> tuple[Table, Rows]:
     table = _table(width, ("time", "left"), ("endpoint", "left"), ("event", "rest"))
     rows = []
     for event in figures.events:
