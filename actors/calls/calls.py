@@ -493,8 +493,7 @@ class Calls(Internal):
             seconds = check_timeout(timeout, seconds)
         run = here.run if here is not None and here.core is core else None
         began = time.monotonic()
-        end = began + seconds
-        return Waiter(self, leader, run, what, seconds, rref, asked, began=began, end=end)
+        return Waiter(self, leader, run, what, seconds, rref, asked, began=began)
 
     def _owner(self, rref: RRefId) -> WorkerInfo:
         """The owner of *rref*, as far as it is known without the lock: it may be an alias."""

@@ -115,6 +115,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     """
 
     began: float
+    """When it was made."""
     deadline: float | None
     """When the call ends. None: it has no end of its own, and waits that name no timeout end
     `_timeout` seconds after they began, or after the call that must be done first has ended."""

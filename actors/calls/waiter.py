@@ -67,7 +67,7 @@ class Waiter(msgspec.Struct, eq=False):
     call: CallId | None = None
     """The request, as soon as it is made."""
     began: float = 0.0
-    end: float = 0.0
+    """When it was made; it ends `timeout` seconds later."""
     over: bool = False
     """The answer is here, or `future` has taken over the wait."""
     payload: Payload | None = None
@@ -118,7 +118,8 @@ class Waiter(msgspec.Struct, eq=False):
         """
         if self.future is None:
             future: Future[Any] = self.calls.new_future(self.awaited, self.timeout, rref=self.rref)
-            future.began, future.deadline, future.asker = self.began, self.end, self.asker
+            future.began, future.deadline = self.began, self.began + self.timeout
+            future.asker = self.asker
             future.fetches, future.asked = self.fetches, self.asked
             self.future = future
         self.over = True

@@ -1,4 +1,4 @@
-"""What each endpoint of a system does now, in few numbers: for `farref top` and the dashboard.
+"""What each endpoint of a system does now, in few numbers: for `farref top`.
 
 An endpoint answers from its counters and tables. Of a large table it looks at a part, evenly
 spread, so that an answer takes milliseconds however many objects there are. The latencies of calls
@@ -104,6 +104,8 @@ class Overview(msgspec.Struct, frozen=True):
     """The endpoints that did not answer, and the reason for each."""
     gone: dict[str, str]
     """The endpoints that have died as far as this program knows, and how."""
+    in_full: dict[str, str]
+    """The full form of each name and id, as in a `Snapshot`."""
 
 
 def quantile(latencies: Mapping[int, int], part: float) -> float | None:
@@ -129,6 +131,8 @@ def overview_of(counting: Counting, objects: Objects, seconds: float) -> Endpoin
         newest = list(islice(reversed(owners), NEWEST))
         calls, now = counting.calls, time.monotonic()
         calls.timed_until = max(calls.timed_until, now + seconds)
+        for key in [each for each in calls.latencies if each[0] in core.context.dead]:
+            del calls.latencies[key]
         latencies = calls.latencies.copy()
         holds = Counter(users[rref].owner for rref in held)
         new = [(rref, owners[rref].born, len(set(owners[rref].forks.values()))) for rref in newest]

@@ -110,7 +110,7 @@ def take_snapshot(
     """
     if not leak_age >= 0:
         raise ValueError(f"leak_age must be 0 seconds or more, not {leak_age}")
-    answers, silent = ask(inspector, seconds, attached=attached)
+    answers, silent = _ask(inspector, seconds, attached=attached)
     rows = [row for answer in answers.values() for row in answer.rows]
     names = ShortNames()
     for row in rows:
@@ -141,7 +141,7 @@ def count(
     inspector: Inspector, seconds: float, *, attached: bool
 ) -> tuple[dict[str, Counters], dict[str, str]]:
     """The counters of each endpoint, by its name, and the reasons of those without an answer."""
-    answers, silent = ask(inspector, seconds, attached=attached, rows=False)
+    answers, silent = _ask(inspector, seconds, attached=attached, rows=False)
     names = ShortNames()
     for worker in (*silent, *answers):
         names.meet(worker)
@@ -158,7 +158,7 @@ def take_overview(
 
     An *attached* program may only be there to look.
     """
-    answers, silent = ask(inspector, timeout, attached=attached, overview=seconds)
+    answers, silent = _ask(inspector, timeout, attached=attached, overview=seconds)
     found: dict[str, EndpointOverview] = {}
     for worker, answer in answers.items():
         try:
@@ -189,10 +189,11 @@ def take_overview(
         endpoints={names.short(worker): short(each) for worker, each in found.items()},
         silent={names.short(worker): why for worker, why in silent.items()},
         gone={names.short(worker): cause for worker, cause in gone.items()},
+        in_full=names.in_full,
     )
 
 
-def ask(
+def _ask(
     inspector: Inspector, seconds: float, *, attached: bool, **what: Any
 ) -> tuple[dict[str, Inspected], dict[str, str]]:
     """The answer of each endpoint of the system, and the reasons of those without one.

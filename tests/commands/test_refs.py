@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +27,7 @@ from farref.refs.watch import _height, watch
 from ..bases import default
 from ..docs.pages import blocks
 from ..waiting import eventually
-from .kit import FARREF, completed, in_a_terminal, piped, without_colours
+from .kit import FARREF, Terminal, completed, in_a_terminal, piped, without_colours
 from .kit import farref as command
 
 if TYPE_CHECKING:
@@ -277,33 +276,6 @@ def test_no_color_is_obeyed() -> None:
     code, text = in_a_terminal("refs", NAME, width=100, NO_COLOR="1")
     assert code == 0
     assert "38;5" not in text
-
-
-class Terminal:
-    """A real terminal of a server of its own; an ended server's may still be there for a moment."""
-
-    def __init__(self) -> None:
-        self._command = ["tmux", "-L", f"farref-refs-{uuid.uuid4().hex[:8]}", "-f", "/dev/null"]
-
-    def tmux(self, *arguments: str) -> str:
-        command = [*self._command, *arguments]
-        # Not the C library's environment, to which readline adds COLUMNS.
-        env = dict(os.environ)
-        done = subprocess.run(command, capture_output=True, check=False, text=True, env=env)
-        assert done.returncode == 0, f"{' '.join(arguments)}: {done.stderr}"
-        return done.stdout
-
-    def screen(self, until_it_has: str) -> str:
-        """The screen, as soon as it shows *until_it_has*."""
-        shown = ""
-
-        def has_it() -> bool:
-            nonlocal shown
-            shown = self.tmux("capture-pane", "-p")
-            return until_it_has in shown
-
-        eventually(has_it, lambda: shown)
-        return shown
 
 
 @pytest.mark.processes

@@ -17,8 +17,7 @@ from farref.top.figures import Looks
 from farref.top.screen import PANES, TopView, picture
 
 from ..waiting import eventually
-from .kit import FARREF, piped
-from .test_refs import Terminal
+from .kit import FARREF, Terminal, piped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,6 +100,9 @@ def test_a_death_is_an_event(system: System) -> None:
     eventually(lambda: last() is not None)
     assert (last().kind, last().endpoint) == ("death", "doomed")
     assert "SIGKILL" in last().text
+    system.worker("doomed")  # from now on the dead one is called by its name in full
+    deaths = [each for each in looks.figures(system.overview()).events if each.kind == "death"]
+    assert len(deaths) == 1
 
 
 @pytest.mark.processes

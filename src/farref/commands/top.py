@@ -71,10 +71,10 @@ def top(
             if console.is_terminal and not (as_json or once):
                 _watch(look, view, console)
                 return
+            _, due = look()  # the rates are differences
             while True:
-                _, due = look()  # the rates are differences
                 time.sleep(max(0.0, due - time.monotonic()))
-                figures, _ = look()
+                figures, due = look()
                 if as_json:
                     write_json(msgspec.to_builtins(figures))
                 else:

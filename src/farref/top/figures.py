@@ -7,7 +7,7 @@ none yet.
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -29,7 +29,7 @@ class EndpointFigures(msgspec.Struct, frozen=True):
     name: str
     host: str
     silent: str
-    """The reason why it does not answer; empty if it does. Then the rest is from before."""
+    """The reason why it does not answer; empty if it does. Otherwise the rest is unknown."""
     calls: float | None = None
     """Requests that it began to serve, a second."""
     errors: float | None = None
@@ -105,7 +105,10 @@ class Looks:
     """Makes the figures of each overview, with the help of the one before."""
 
     def __init__(self) -> None:
+        # Endpoints by their names in full: a short name may mean another one later.
         self._before: dict[str, tuple[float, EndpointOverview]] = {}
+        self._latencies: dict[str, dict[str, dict[int, int]]] = {}
+        """Those of the look before: by caller and callee."""
         self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
         self._gone: set[str] = set()
         self._errors: dict[str, float] = {}
@@ -113,17 +116,17 @@ class Looks:
 
     def figures(self, overview: Overview) -> Figures:
         """The figures of *overview*, which is later than those before."""
-        now, latencies = time.monotonic(), self._latencies(overview)
+        now, full, found = time.monotonic(), overview.in_full, overview.endpoints.items()
+        latencies = self._new_latencies(overview)
         endpoints = [
-            self._endpoint(name, each, now, latencies.get(name, {}))
-            for name, each in overview.endpoints.items()
+            self._endpoint(name, self._before.get(full[name]), each, now, latencies[full[name]])
+            for name, each in found
         ]
         for name, why in overview.silent.items():
-            host = self._before[name][1].host if name in self._before else ""
-            endpoints.append(EndpointFigures(name, host, why))
+            _, last = self._before.get(full[name], (0.0, None))
+            endpoints.append(EndpointFigures(name, last.host if last is not None else "", why))
         self._note_events(overview)
-        self._before = {name: (now, each) for name, each in overview.endpoints.items()}
-        found = overview.endpoints.items()
+        self._before = {full[name]: (now, each) for name, each in found}
         objects = [
             ObjectFigures(group.count, group.type, name, group.site)
             for name, each in found
@@ -145,23 +148,30 @@ class Looks:
             refused=sum(each.counters.refused for _, each in found),
         )
 
-    def _latencies(self, overview: Overview) -> dict[str, Counter[int]]:
+    def _new_latencies(self, overview: Overview) -> defaultdict[str, Counter[int]]:
         """For each endpoint: the latencies of the calls to it since the look before."""
-        found: dict[str, Counter[int]] = {}
-        for name, each in overview.endpoints.items():
-            before = self._before[name][1].latencies if name in self._before else {}
-            for callee, counts in each.latencies.items():
-                new = Counter(counts)
-                new.subtract(before.get(callee, {}))
-                found.setdefault(callee, Counter()).update(+new)
-        return found
+        new: defaultdict[str, Counter[int]] = defaultdict(Counter)
+        full, before = overview.in_full, self._latencies
+        self._latencies = {
+            full[name]: {full[callee]: counts for callee, counts in each.latencies.items()}
+            for name, each in overview.endpoints.items()
+        }
+        for caller, callees in self._latencies.items():
+            for callee, counts in callees.items():
+                new[callee] += Counter(counts) - Counter(before.get(caller, {}).get(callee, {}))
+        return new
 
+    @staticmethod
     def _endpoint(
-        self, name: str, each: EndpointOverview, now: float, latencies: Mapping[int, int]
+        name: str,
+        before: tuple[float, EndpointOverview] | None,
+        each: EndpointOverview,
+        now: float,
+        latencies: Mapping[int, int],
     ) -> EndpointFigures:
         counters, calls, errors, cpu = each.counters, None, None, None
-        if name in self._before:
-            then, last = self._before[name]
+        if before is not None:
+            then, last = before
             seconds = max(1e-3, now - then)
             calls = max(0, counters.served - last.counters.served) / seconds
             errors = max(0, counters.errors - last.counters.errors) / seconds
@@ -187,15 +197,16 @@ class Looks:
     def _note_events(self, overview: Overview) -> None:
         """Remember the deaths and errors that are new in *overview*."""
         new = []
+        full = overview.in_full
         for name, cause in overview.gone.items():
-            if name not in self._gone:
-                self._gone.add(name)
+            if full[name] not in self._gone:
+                self._gone.add(full[name])
                 new.append(Event(overview.time, "death", name, cause))
         for name, each in overview.endpoints.items():
-            last = self._errors.get(name, 0.0)
+            last = self._errors.get(full[name], 0.0)
             for error in each.errors:
                 if error.time > last:
                     text = f"{error.where}: {error.type}: {error.message}"
                     new.append(Event(error.time, "error", name, text, error.text))
-                    self._errors[name] = error.time
+                    self._errors[full[name]] = error.time
         self._events.extendleft(sorted(new, key=lambda event: event.time))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
 from rich.table import Table
@@ -15,11 +15,12 @@ from ..plurals import counted
 from ..refs.table import BAD, QUIET
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from rich.console import RenderableType
 
-    from .figures import EndpointFigures, Figures
+    from ..actors.inspect.overview import NewObject
+    from .figures import EndpointFigures, Event, Figures, ObjectFigures
 
 SORTS: dict[str, Callable[[EndpointFigures], float]] = {
     "calls/s": lambda each: -(each.calls or 0),
@@ -33,7 +34,6 @@ SORTS: dict[str, Callable[[EndpointFigures], float]] = {
 """The orders of the endpoints; of equal ones the name decides."""
 ALL = 1_000_000
 """Lines, where there is no screen."""
-PANES = ("all", "endpoints", "objects", "newest", "who holds what", "events")
 
 
 @dataclass
@@ -47,9 +47,7 @@ class TopView:
     typing: bool = False
     """The keys go to `search`."""
     first: int = 0
-    """The number of the first row that is shown, of the pane alone."""
-    rows: int = field(default=0, init=False)
-    """How many rows the pane had when it was drawn last."""
+    """The number of the first row that is shown, of the pane alone. `picture` keeps it within."""
 
     def press(self, key: str) -> bool:
         """Take one *key*. Returns false if it ends the command."""
@@ -74,7 +72,7 @@ class TopView:
                 orders = list(SORTS)
                 self.sort = orders[(orders.index(self.sort) + 1) % len(orders)]
             case "down" | "j":
-                self.first = min(self.first + 1, max(0, self.rows - 1))
+                self.first += 1
             case "up" | "k":
                 self.first = max(self.first - 1, 0)
         return True
@@ -103,30 +101,22 @@ def latency(seconds: float | None) -> str:
 def picture(figures: Figures, view: TopView, width: int, height: int) -> Group:
     """The figures in *width* columns and *height* lines."""
     parts: list[RenderableType] = [_head(figures)]
-    panes = {
-        "endpoints": _endpoints,
-        "objects": _objects,
-        "newest": _newest,
-        "who holds what": _holds,
-        "events": _events,
-    }
-    room = height - 3
-    if view.pane == "all":
-        shown = ["endpoints", "objects", "events"]
-        wanted = [len(panes[name](figures, view, width)[1]) for name in shown]
-        rooms = _shares(wanted, room - 3 * len(shown))
-    else:
-        shown, rooms = [view.pane], [room - 3]
-    for name, most in zip(shown, rooms, strict=True):
-        table, rows = panes[name](figures, view, width)
-        first = 0 if view.pane == "all" else min(view.first, max(0, len(rows) - most))
-        view.rows = len(rows)
-        for row in rows[first : first + most]:
-            table.add_row(*row)
-        left = len(rows) - first - most
-        title = Text(f"{name}", style="bold")
-        title.append(f"  {len(rows)}" + (f", {left} more below" if left > 0 else ""), style=QUIET)
-        parts += [Text(), title, table if rows else Text("none", style=QUIET)]
+    together = view.pane == "all"
+    shown = [MAKERS[name](figures, view, width) for name in (TOGETHER if together else [view.pane])]
+    room = height - 3 - 3 * len(shown)
+    rooms = _shares([len(pane.items) for pane in shown], room) if together else [room]
+    for pane, most in zip(shown, rooms, strict=True):
+        count = len(pane.items)
+        if not together:
+            view.first = min(view.first, max(0, count - most))
+        first = 0 if together else view.first
+        table = _table(width, *pane.columns)
+        for item in pane.items[first : first + most]:
+            table.add_row(*pane.row(item))
+        left = count - first - most
+        title = Text(pane.title, style="bold")
+        title.append(f"  {count}" + (f", {left} more below" if left > 0 else ""), style=QUIET)
+        parts += [Text(), title, table if count else Text("none", style=QUIET)]
     if height < ALL:
         parts.append(_foot(view, width))
     return Group(*parts)
@@ -136,15 +126,11 @@ def _shares(wanted: Sequence[int], room: int) -> list[int]:
     """How many rows each pane gets: what it wants, or half of what is left, but 2 at least."""
     shares = []
     for number, rows in enumerate(wanted):
-        later = sum(min(each, 2) for each in wanted[number + 1 :])
-        last = number == len(wanted) - 1
-        most = (
-            room
-            if last
-            else max(2, min(room - later, max(room // 2, room - sum(wanted[number + 1 :]))))
-        )
-        shares.append(max(1, min(rows, most)))
-        room -= min(rows, most)
+        later = wanted[number + 1 :]
+        most = min(max(room // 2, room - sum(later)), room - sum(min(each, 2) for each in later))
+        most = min(rows, max(2, most) if later else most)
+        shares.append(max(1, most))
+        room -= most
     return shares
 
 
@@ -190,92 +176,115 @@ def _table(width: int, *columns: tuple[str, str]) -> Table:
     return made
 
 
-Rows = list[list[Text]]
+@dataclass(frozen=True)
+class Pane:
+    """One table: what it has, and how a row of it is made, as only some are shown."""
+
+    title: str
+    columns: Sequence[tuple[str, str]]
+    items: Sequence[Any]
+    row: Callable[[Any], Iterable[Text]]
 
 
-def _endpoints(figures: Figures, view: TopView, width: int) -> tuple[Table, Rows]:
-    several = figures.hosts > 1
-    columns = [("endpoint", "rest"), ("calls/s", "right"), ("p50", "right"), ("p99", "right")]
-    columns += [("queue", "right"), ("cpu", "right"), ("memory", "right"), ("objects", "right")]
-    wide = width >= 100
-    if wide:
-        columns += [("references", "right"), ("in flight", "right"), ("threads", "right")]
-        columns += [("errors/s", "right")]
-    if several and width >= 120:
-        columns.insert(1, ("host", "left"))
-    rows: Rows = []
-    for each in sorted(figures.endpoints, key=lambda each: (SORTS[view.sort](each), each.name)):
-        if not view.has(each.name, each.host):
-            continue
+def _endpoints(figures: Figures, view: TopView, width: int) -> Pane:
+    shown = [
+        (title, how, tell)
+        for title, how, least, tell in COLUMNS
+        if width >= least and (title != "host" or figures.hosts > 1)
+    ]
+
+    def row(each: EndpointFigures) -> Iterable[Text]:
         if each.silent:
-            rows.append([Text(f"{each.name}: {each.silent}", style=BAD)])
-            continue
-        cpu = "" if each.cpu is None else f"{each.cpu:.0%}"
-        said = [each.name, rate(each.calls), latency(each.p50), latency(each.p99)]
-        said += [str(each.queue or ""), cpu, size_text(each.memory), f"{each.objects:,}"]
-        if wide:
-            said += [f"{each.references:,}", str(each.in_flight or ""), str(each.threads)]
-            said += [rate(each.errors) if each.errors else ""]
-        if several and width >= 120:
-            said.insert(1, each.host)
-        row = [Text(each) for each in said]
-        if each.queue:
-            row[said.index(str(each.queue))].stylize("bold")
-        rows.append(row)
-    return _table(width, *columns), rows
+            return [Text(f"{each.name}: {each.silent}", style=BAD)]
+        return (
+            Text(tell(each), style="bold" if title == "queue" else "") for title, _, tell in shown
+        )
+
+    order = SORTS[view.sort]
+    found = [each for each in figures.endpoints if view.has(each.name, each.host)]
+    found.sort(key=lambda each: (order(each), each.name))
+    return Pane("endpoints", [(title, how) for title, how, _ in shown], found, row)
 
 
-def _objects(figures: Figures, view: TopView, width: int) -> tuple[Table, Rows]:
-    table = _table(
-        width, ("objects", "right"), ("type", "left"), ("owner", "left"), ("created at", "rest")
-    )
-    rows = [
-        [Text(f"{each.count:,}"), Text(each.type), Text(each.owner), Text(each.site, style=QUIET)]
-        for each in figures.objects
-        if view.has(each.type, each.owner, each.site)
-    ]
-    return table, rows
+COLUMNS: tuple[tuple[str, str, int, Callable[[EndpointFigures], str]], ...] = (
+    ("endpoint", "rest", 0, lambda each: each.name),
+    ("host", "left", 120, lambda each: each.host),
+    ("calls/s", "right", 0, lambda each: rate(each.calls)),
+    ("p50", "right", 0, lambda each: latency(each.p50)),
+    ("p99", "right", 0, lambda each: latency(each.p99)),
+    ("queue", "right", 0, lambda each: str(each.queue or "")),
+    ("cpu", "right", 0, lambda each: "" if each.cpu is None else f"{each.cpu:.0%}"),
+    ("memory", "right", 0, lambda each: size_text(each.memory)),
+    ("objects", "right", 0, lambda each: f"{each.objects:,}"),
+    ("references", "right", 100, lambda each: f"{each.references:,}"),
+    ("in flight", "right", 100, lambda each: str(each.in_flight or "")),
+    ("threads", "right", 100, lambda each: str(each.threads)),
+    ("errors/s", "right", 100, lambda each: rate(each.errors or None)),
+)
+"""Of the endpoints: title, place, the least width of a screen that has it, and text. `host` only if
+there are several."""
 
 
-def _newest(figures: Figures, view: TopView, width: int) -> tuple[Table, Rows]:
-    table = _table(
-        width,
-        *(("reference", "left"), ("type", "left"), ("age", "right"), ("held by", "right")),
-        ("created at", "rest"),
-    )
-    rows = [
-        [
-            Text(each.rref),
-            Text(each.type),
-            Text(seconds_text(each.age)),
-            Text(str(each.holders)),
-            Text(each.site, style=QUIET),
-        ]
-        for each in figures.newest
-        if view.has(each.rref, each.type, each.site)
-    ]
-    return table, rows
+def _objects(figures: Figures, view: TopView, _: int) -> Pane:
+    columns = ("objects", "right"), ("type", "left"), ("owner", "left"), ("created at", "rest")
+    found = [each for each in figures.objects if view.has(each.type, each.owner, each.site)]
+
+    def row(each: ObjectFigures) -> Iterable[Text]:
+        texts = map(Text, (f"{each.count:,}", each.type, each.owner))
+        return [*texts, Text(each.site, style=QUIET)]
+
+    return Pane("objects", columns, found, row)
 
 
-def _holds(figures: Figures, view: TopView, width: int) -> tuple[Table, Rows]:
-    table = _table(width, ("holder", "left"), ("objects", "right"), ("of", "rest"))
-    rows = [
-        [Text(holder), Text(f"{count:,}"), Text(owner)]
-        for holder, owner, count in sorted(figures.holds, key=lambda each: -each[2])
-        if view.has(holder, owner)
-    ]
-    return table, rows
+def _newest(figures: Figures, view: TopView, _: int) -> Pane:
+    columns = ("reference", "left"), ("type", "left"), ("age", "right"), ("held by", "right")
+    found = [each for each in figures.newest if view.has(each.rref, each.type, each.site)]
+
+    def row(each: NewObject) -> Iterable[Text]:
+        texts = map(Text, (each.rref, each.type, seconds_text(each.age), str(each.holders)))
+        return [*texts, Text(each.site, style=QUIET)]
+
+    return Pane("newest", (*columns, ("created at", "rest")), found, row)
 
 
-def _events(figures: Figures, view: TopView, width: int) -> tuple[Table, Rows]:
-    table = _table(width, ("time", "left"), ("endpoint", "left"), ("event", "rest"))
-    rows = []
+def _holds(figures: Figures, view: TopView, _: int) -> Pane:
+    columns = ("holder", "left"), ("objects", "right"), ("of", "rest")
+    found = [each for each in figures.holds if view.has(*each[:2])]
+    found.sort(key=lambda each: -each[2])
+
+    def row(each: tuple[str, str, int]) -> Iterable[Text]:
+        holder, owner, count = each
+        return map(Text, (holder, f"{count:,}", owner))
+
+    return Pane("who holds what", columns, found, row)
+
+
+def _events(figures: Figures, view: TopView, _: int) -> Pane:
+    columns = ("time", "left"), ("endpoint", "left"), ("event", "rest")
+    found: list[tuple[Event, str | None]] = []
     for event in figures.events:
         if view.has(event.endpoint, event.text):
-            when = time.strftime("%H:%M:%S", time.localtime(event.time))
-            text = f"died: {event.text}" if event.kind == "death" else event.text
-            rows.append([Text(when, style=QUIET), Text(event.endpoint), Text(text, style=BAD)])
-            if view.pane == "events":
-                details = event.details.rstrip().splitlines()
-                rows += [[Text(), Text(), Text(line, style=QUIET)] for line in details]
-    return table, rows
+            lines = event.details.rstrip().splitlines() if view.pane == "events" else []
+            found += [(event, None), *((event, line) for line in lines)]
+
+    def row(item: tuple[Event, str | None]) -> Iterable[Text]:
+        event, line = item
+        if line is not None:
+            return [Text(), Text(), Text(line, style=QUIET)]
+        when = time.strftime("%H:%M:%S", time.localtime(event.time))
+        text = f"died: {event.text}" if event.kind == "death" else event.text
+        return [Text(when, style=QUIET), Text(event.endpoint), Text(text, style=BAD)]
+
+    return Pane("events", columns, found, row)
+
+
+MAKERS: dict[str, Callable[[Figures, TopView, int], Pane]] = {
+    "endpoints": _endpoints,
+    "objects": _objects,
+    "newest": _newest,
+    "who holds what": _holds,
+    "events": _events,
+}
+TOGETHER = ("endpoints", "objects", "events")
+"""The tables of the first picture."""
+PANES = ("all", *MAKERS)
