@@ -24,6 +24,7 @@
     ├── SerializationError      something in a message cannot be pickled or unpickled
     ├── NotAnEndpointError      references, or calls, sent to a plain actor
     ├── NoHandlerError          an actor has no handler for a message (also a `TypeError`)
+    ├── DebuggerError           `breakpoint()` in an actor, and no terminal for the session
     ├── ForeignReferenceError   a reference used in another system than its own
     ├── RendezvousError         a group could not be formed, or is no more
     │   ├── RendezvousClosedError        the run was closed, for everybody
@@ -159,6 +160,10 @@ class NotAnEndpointError(FarrefError):
 
 class NoHandlerError(FarrefError, TypeError):
     """The actor has no handler for a message of this type; the text names the handlers it has."""
+
+
+class DebuggerError(FarrefError):
+    """`breakpoint()` was called in an actor, and no terminal is there for its session."""
 
 
 class ForeignReferenceError(FarrefError):

@@ -182,6 +182,7 @@ class Stay:
             self.endpoint.deaths.live_with(serving.pids)
         if self.attached or place:  # the program chooses the timeout of its own waits
             core.settings = replace(core.settings, timeout=settings.timeout)
+            self.endpoint.debugging.guest = True
         return self.endpoint
 
     def _serve(self, order: Establish | None) -> Serving:

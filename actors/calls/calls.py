@@ -446,7 +446,7 @@ class Calls(Internal):
         """End the requests whose time is over."""
         if now < self.first:
             return
-        late: list[Future[Any]] = []
+        late: list[tuple[CallId | int, list[Future[Any]]]] = []
         with self._core.lock:
             heap, none = self.deadlines, (None, ())
             while heap and len(late) < FEW:
@@ -462,10 +462,13 @@ class Calls(Internal):
                 if mine[-1].deadline > now:  # a wait has named a longer time
                     heapq.heappush(heap, (mine[-1].deadline, next(self.numbers), of))
                 else:
-                    late += mine
+                    late.append((of, mine))
             self.first = heap[0][0] if heap else math.inf
-        for each in late:
-            each.expire()
+        for of, mine in late:
+            left = [each for each in mine if not each.expire()]
+            if left:
+                with self._core.lock:
+                    self.bound(left[-1], of)
 
     @property
     def in_flight(self) -> int:

@@ -531,7 +531,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         except TimeoutError:
             if self.deadline is None:
                 raise self._late(left) from None
-            self.expire()
+            if not self.expire():
+                yield from self._until_done()
         finally:
             self._waits.unblock(run)
 
@@ -573,7 +574,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             return
         if self.deadline is None or time.monotonic() < self.deadline:
             raise self._late(left)
-        self.expire()
+        if not self.expire():
+            self._block(timeout)
 
     def left(self) -> float:
         """The seconds that a wait may take which begins now and names no timeout."""
@@ -596,14 +598,22 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             return seconds
         return left
 
-    def expire(self) -> None:
-        """The call's time is over: it ends for everybody. A reply that comes later is dropped."""
+    def expire(self) -> bool:
+        """The call's time is over: it ends for everybody. A reply that comes later is dropped.
+
+        While a thread of the system is in the debugger, the time begins anew instead, and this
+        returns false.
+        """
+        if self._core.debugged:
+            self.deadline = time.monotonic() + self._timeout
+            return False
         self._core.front.calls.drop(self)
         if self.asked is not None:
             self.asked.over("timeout")
         self.finish(error=self._late(self._timeout, ends=True))
         if self.fetches:
             self._take_back()
+        return True
 
     def _take_back(self) -> None:
         """Cancel the request at its receiver, if it has not begun there."""

@@ -23,6 +23,7 @@ import sys
 import threading
 import time
 from collections import deque
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...printable import logger
@@ -55,7 +56,7 @@ from .sites import Sites
 from .threads import Threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from thespian.actors import ActorAddress
 
@@ -119,6 +120,9 @@ class Outlet(Protocol):
 class Core(Internal):
     """The state that the parts of one endpoint share."""
 
+    debugged: Mapping[tuple[WorkerId, int], str] = MappingProxyType({})
+    """The threads of the system that are in the debugger, as far as this endpoint knows: each with
+    the place of its breakpoint. While there is one, no request ends by its timeout."""
     hooks: EndpointHooks | None = None
 
     def __init__(self, me: WorkerId, port: Port, settings: Settings, *, threads: int) -> None:

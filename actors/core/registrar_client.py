@@ -44,6 +44,7 @@ from ..wire.messages import (
     Spawn,
     Spawned,
     StillMaking,
+    Typed,
     WorkerInfo,
     beat_frame,
 )
@@ -74,7 +75,7 @@ class RegistrarClient:
         """Beats since the last message of the registrar."""
         self._core = core
         self._port = core.port
-        answers = (Found, Spawned, AllocatedId, Heard, Meddled, Inspected, StillMaking)
+        answers = (Found, Spawned, AllocatedId, Heard, Meddled, Inspected, StillMaking, Typed)
         core.takers |= dict.fromkeys(answers, self.receive)
         core.on_deaths.append(self._died)
         self._tokens = itertools.count(1)
@@ -269,7 +270,8 @@ class RegistrarClient:
     # ---- messages of the registrar, in the mailbox thread
 
     def receive(
-        self, message: Found | Spawned | AllocatedId | Heard | Meddled | Inspected | StillMaking
+        self,
+        message: Found | Spawned | AllocatedId | Heard | Meddled | Inspected | StillMaking | Typed,
     ) -> None:
         """Take a message of the registrar, or another endpoint's answer."""
         self.unheard = 0

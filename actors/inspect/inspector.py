@@ -135,7 +135,8 @@ class Inspector(Internal):
         from .inspection import rows_of  # noqa: PLC0415 - as above
 
         rows = tuple(rows_of(core, objects, spell)) if question.rows else ()
-        return Inspected(question.token, rows, self._counting.read())
+        stops = tuple(place for (of, _), place in core.debugged.items() if of == core.me)
+        return Inspected(question.token, rows, self._counting.read(), stops=stops)
 
     def close(self) -> None:
         """Stop answering."""

@@ -27,6 +27,7 @@ from ..cycles.collector import Collector
 from ..handles.front import Front
 from ..handles.rref import RRef
 from ..inspect.counting import Counting
+from ..inspect.debugging import Debugging
 from ..inspect.inspector import Inspector
 from ..inspect.watching import Watchers
 from ..recording.tracefile import FileSink
@@ -107,6 +108,7 @@ class Endpoint(Internal):
             collector=self.collector,
         )
         self.watchers = Watchers(core)
+        self.debugging = Debugging(core, self.registrar_client)
         front = Front(
             core,
             registrar_client=self.registrar_client,

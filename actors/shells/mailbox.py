@@ -46,6 +46,7 @@ from ..core.notices import notice
 from ..hosting import bases, outputs, processes
 from ..hosting.children import Children
 from ..hosting.classes import class_of, make_findable
+from ..inspect import breakpointhook
 from ..serving.loop import Loop
 from ..telemetry import switch as telemetry
 from ..wire import messages as wire
@@ -217,6 +218,7 @@ class Mailbox:
             titles.name_process(str(me), settings.system)
             current_process().name = str(me)  # log records have it
             enter_program(endpoint.core)  # threads that users start find it
+            breakpointhook.install(endpoint.core, endpoint.debugging)
             # When the actor ends, functions that wait get an error, and some time to end. A waiting
             # function may lead the loop, and so handle the exit itself: it cannot wait for its own
             # end. So Python waits for the functions, in its main thread, when the process ends.

@@ -536,6 +536,8 @@ class Inspected(msgspec.Struct, frozen=True):
     """The `Garbage` that searches have found."""
     overview: Any = None
     """Its `EndpointOverview`."""
+    stops: tuple[str, ...] = ()
+    """The places of its threads at breakpoints."""
 
 
 class Unfetched(msgspec.Struct, frozen=True):
@@ -588,9 +590,38 @@ class Traced(msgspec.Struct, frozen=True):
     lines: str
 
 
+class Prompt(msgspec.Struct, frozen=True):
+    """Endpoint -> program: a thread of mine at a breakpoint shows *text*, and wants a line.
+
+    Without *text* it asks all endpoints first who has a terminal for it; see `Typed.rank`. No
+    answer is expected if the session is *over*, or has *moved* to another program.
+    """
+
+    token: int
+    asker: ActorAddress
+    of: WorkerId
+    session: int
+    place: str
+    """The function and the line of its breakpoint."""
+    text: str | None = None
+    over: bool = False
+    moved: bool = False
+
+
+class Typed(msgspec.Struct, frozen=True):
+    """Program -> endpoint: the line that was typed, with its end; empty at the end of the input."""
+
+    token: int
+    line: str = ""
+    interrupted: bool = False
+    """Ctrl-C was typed instead."""
+    rank: int = 0
+    """The answer to a `Prompt` without text, see `debugging`."""
+
+
 TO_ENDPOINTS = (
     *(Envelope, Found, Spawned, AllocatedId, Died, AllSettled, Heard, Down, Meddle, Meddled),
-    *(Inspect, Inspected, Watch, Traced, Unfetched, Unfinished, StillMaking),
+    *(Inspect, Inspected, Watch, Traced, Unfetched, Unfinished, StillMaking, Prompt, Typed),
 )
 """The messages that an endpoint takes once it has joined: see `Core.takers`."""
 TO_SHELLS = (Nudge, Welcome, Joined, Serving, LeaveSystem)

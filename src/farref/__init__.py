@@ -25,6 +25,7 @@ from .protocol.effects import Garbage
 from .protocol.errors import (
     AliasCycleError,
     CreationError,
+    DebuggerError,
     FarrefError,
     FetchTimeoutError,
     ForeignReferenceError,
@@ -87,6 +88,7 @@ __all__ = [
     "AwaitableStore",
     "Counters",
     "CreationError",
+    "DebuggerError",
     "FarrefError",
     "FetchTimeoutError",
     "ForeignReferenceError",

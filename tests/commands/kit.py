@@ -12,7 +12,7 @@ import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from typer.testing import CliRunner
 
@@ -138,6 +138,54 @@ def completed(words: str) -> list[str]:
         env={**os.environ, **env},
     )
     return run.stdout.split()
+
+
+class Terminal:
+    """A real terminal of a server of its own; an ended server's may still be there for a moment."""
+
+    def __init__(self) -> None:
+        self._command = ["tmux", "-L", f"farref-{uuid.uuid4().hex[:8]}", "-f", "/dev/null"]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.tmux("kill-server")
+
+    def tmux(self, *arguments: str) -> str:
+        command = [*self._command, *arguments]
+        # Not the C library's environment, to which readline adds COLUMNS.
+        env = dict(os.environ)
+        done = subprocess.run(command, capture_output=True, check=False, text=True, env=env)
+        assert done.returncode == 0, f"{' '.join(arguments)}: {done.stderr}"
+        return done.stdout
+
+    def open(self, window: str, shell: str, width: int = 200) -> None:
+        """Run *shell* in a new *window* with the environment of this process."""
+        environment = [
+            f"-e{key}={os.environ[key]}"
+            for key in ("XDG_RUNTIME_DIR", "PATH", "PYTHONPATH")
+            if key in os.environ
+        ]
+        size = ("-x", str(width), "-y", "30")
+        self.tmux("new-session", "-d", "-s", window, *size, *environment, f"{shell}; sleep 600")
+
+    def type(self, window: str, *lines: str) -> None:
+        """Type *lines*."""
+        for line in lines:
+            self.tmux("send-keys", "-t", window, line, "Enter")
+
+    def screen(self, until_it_has: str, window: str = "w", times: int = 1) -> str:
+        """The screen of *window*, as soon as it shows *until_it_has*, so many *times*."""
+        shown = ""
+
+        def has_it() -> bool:
+            nonlocal shown
+            shown = self.tmux("capture-pane", "-p", "-t", window)
+            return shown.count(until_it_has) >= times
+
+        eventually(has_it, lambda: shown)
+        return shown
 
 
 def without_colours(text: str) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import signal
 import subprocess
@@ -284,13 +283,8 @@ def test_watching_in_a_real_terminal(shop: Shop, tmp_path: Path, width: int) -> 
     code, drawn = tmp_path / "code", tmp_path / "drawn"
     drawn.touch()
     run = " ".join([*FARREF, "refs", NAME, "--watch", "--every", "0.2"])
-    environment = [f"-e{key}={os.environ[key]}" for key in ("XDG_RUNTIME_DIR", "PATH")]
-    if "PYTHONPATH" in os.environ:
-        environment.append(f"-ePYTHONPATH={os.environ['PYTHONPATH']}")
-    shell = f"{run}; echo $? > {code}; echo left; sleep 60"
-    terminal = Terminal()
-    terminal.tmux("new-session", "-d", "-s", "w", "-x", str(width), "-y", "30", *environment, shell)
-    try:
+    with Terminal() as terminal:
+        terminal.open("w", f"{run}; echo $? > {code}; echo left", width)
         terminal.tmux("pipe-pane", "-t", "w", f"cat > {drawn}")
 
         def was_drawn(text: str) -> bool:  # a mark stays on the screen for one look only
@@ -309,8 +303,6 @@ def test_watching_in_a_real_terminal(shop: Shop, tmp_path: Path, width: int) -> 
         assert code.read_text() == "0\n"
         assert "Traceback" not in after
         assert "Ctrl-C ends" in after  # the last table stays
-    finally:
-        terminal.tmux("kill-server")
 
 
 @pytest.mark.processes
