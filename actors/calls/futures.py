@@ -524,15 +524,17 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
                 loop.call_soon_threadsafe(wake)
 
         super().add_done_callback(done)
-        left = max(0.0, self.left())
         run = self._waits.suspend(self)
         try:
-            yield from self._come(waiter, left).__await__()
-        except TimeoutError:
-            if self.deadline is None:
-                raise self._late(left) from None
-            if not self.expire():
-                yield from self._until_done()
+            while not waiter.done():
+                left = max(0.0, self.left())
+                try:
+                    yield from self._come(waiter, left).__await__()
+                except TimeoutError:
+                    if self.deadline is None:
+                        raise self._late(left) from None
+                    if time.monotonic() >= self.deadline and self.expire():
+                        return
         finally:
             self._waits.unblock(run)
 
@@ -549,33 +551,34 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
 
     def _block(self, timeout: float | None) -> None:
         core = self._core
-        if self.over:
-            return
-        left = self.left() if self.deadline is None else self.deadline - time.monotonic()
-        left = max(1e-3, left)
-        if timeout is not None:
-            left = self._bounded(check_timeout(timeout, left, poll=True), left)
-        if forks.pid != core.pid:
-            core.check_process()
-        core.check_no_step()
-        if core.loop_thread is not None and core.in_loop():
-            core.check_may_block(self.what)
-        if found() is None and not core.pool.mine.inside:  # in a thread of the program's
-            came = core.port.wait(self, left)
-        else:
-            self.check_self_wait()
-            run = self._waits.block((self,))
-            try:
-                with core.pool.waiting():
-                    came = core.port.wait(self, left)
-            finally:
-                self._waits.unblock(run)
-        if came:
-            return
-        if self.deadline is None or time.monotonic() < self.deadline:
-            raise self._late(left)
-        if not self.expire():
-            self._block(timeout)
+        while not self.over:
+            left = self.left() if self.deadline is None else self.deadline - time.monotonic()
+            left = at_most = max(1e-3, left)
+            if timeout is not None:
+                left = self._bounded(check_timeout(timeout, left, poll=True), left)
+            if forks.pid != core.pid:
+                core.check_process()
+            core.check_no_step()
+            if core.loop_thread is not None and core.in_loop():
+                core.check_may_block(self.what)
+            if found() is None and not core.pool.mine.inside:  # in a thread of the program's
+                came = core.port.wait(self, left)
+            else:
+                self.check_self_wait()
+                run = self._waits.block((self,))
+                try:
+                    with core.pool.waiting():
+                        came = core.port.wait(self, left)
+                finally:
+                    self._waits.unblock(run)
+            if came:
+                return
+            if self.deadline is None or left < at_most:
+                raise self._late(left)
+            if time.monotonic() >= self.deadline:
+                self.expire()
+            if timeout is not None:
+                timeout = max(0.0, timeout - left)
 
     def left(self) -> float:
         """The seconds that a wait may take which begins now and names no timeout."""

@@ -96,33 +96,6 @@ def _chunks(terminal: int) -> Iterator[bytes]:
     raise AssertionError("the command did not end")
 
 
-class Terminal:
-    """A real terminal of a server of its own; an ended server's may still be there for a moment."""
-
-    def __init__(self) -> None:
-        self._command = ["tmux", "-L", f"farref-test-{uuid.uuid4().hex[:8]}", "-f", "/dev/null"]
-
-    def tmux(self, *arguments: str) -> str:
-        command = [*self._command, *arguments]
-        # Not the C library's environment, to which readline adds COLUMNS.
-        env = dict(os.environ)
-        done = subprocess.run(command, capture_output=True, check=False, text=True, env=env)
-        assert done.returncode == 0, f"{' '.join(arguments)}: {done.stderr}"
-        return done.stdout
-
-    def screen(self, until_it_has: str) -> str:
-        """The screen, as soon as it shows *until_it_has*."""
-        shown = ""
-
-        def has_it() -> bool:
-            nonlocal shown
-            shown = self.tmux("capture-pane", "-p")
-            return until_it_has in shown
-
-        eventually(has_it, lambda: shown)
-        return shown
-
-
 def completed(words: str) -> list[str]:
     """What the shell's tab key offers after *words*."""
     env = {
