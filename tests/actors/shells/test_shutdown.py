@@ -466,6 +466,32 @@ def is_refused(use: Callable[[], object]) -> bool:
     return False
 
 
+INTERRUPTED = """
+    import os, signal, time, farref
+
+    def stop(number, frame):
+        raise SystemExit(143)
+
+    def interrupt(pid):
+        os.kill(pid, signal.SIGTERM)
+        time.sleep(0.5)
+
+    signal.signal(signal.SIGTERM, stop)
+    with farref.System() as system:
+        system.worker("B")
+        try:
+            farref.rpc_sync("B", interrupt, (os.getpid(),))
+        finally:
+            system.shutdown()
+"""
+
+
+def test_the_end_waits_for_a_call_whose_wait_was_interrupted(tmp_path: Path, mark: str) -> None:
+    with started(tmp_path, INTERRUPTED) as program:
+        out, err = program.communicate(timeout=100)
+    assert (out, err, program.returncode) == ("", "", 143)  # it was not given up
+
+
 STOPPED = """
     import asyncio, atexit, signal, sys, time, farref
     from pathlib import Path
