@@ -370,15 +370,30 @@ def run_program(doc: str | None, make: Callable[[], Program[Any]]) -> None:
 
 
 def about(name: str) -> tuple[str, str]:
-    """The first sentence, and the rest, of the docstring of the program *name*.
+    """The first sentence, and the rest, of the docstring of the program *name*."""
+    doc = ast.get_docstring(_source(name))
+    return _parts((doc or "").translate({ord(mark): None for mark in "`*"}))
 
-    Does not import the program: its packages may be missing, or slow to import.
-    """
+
+def missing(name: str) -> list[str]:
+    """The packages that the program *name* needs (see `needed`), and that are not installed."""
+    found = [
+        each.names[0].name if isinstance(each, ast.Import) else each.module or ""
+        for block in ast.walk(_source(name))
+        if isinstance(block, ast.With) and "needed(" in ast.unparse(block.items[0])
+        for each in block.body
+        if isinstance(each, ast.Import | ast.ImportFrom)
+    ]
+    packages = {each.partition(".")[0] for each in found}
+    return sorted(each for each in packages if find_spec(each) is None)
+
+
+def _source(name: str) -> ast.Module:
+    """The program *name*, not imported: its packages may be missing, or slow to import."""
     spec = find_spec(module_of(name))
     if spec is None or spec.origin is None:
         raise AssertionError(f"there is no example {name!r}, though it is listed")
-    doc = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8")))
-    return _parts((doc or "").translate({ord(mark): None for mark in "`*"}))
+    return ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
 
 
 def make(name: str) -> Program[Any]:

@@ -131,7 +131,8 @@ class Etcd:
         try:
             return self._ask(to, f"/v3{path}", data, {"Authorization": token} if token else {})
         except urllib.error.HTTPError as error:
-            raise RefusedError(error.read().decode()) from error
+            with error:
+                raise RefusedError(error.read().decode()) from error
 
     def _ask(
         self, port: int, path: str, data: bytes | None = None, headers: dict[str, str] | None = None

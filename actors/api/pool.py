@@ -16,6 +16,7 @@ import time
 from collections import deque
 from concurrent.futures import BrokenExecutor, Executor
 from functools import partial
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, overload
 
 from thespian.actors import ActorExitRequest
@@ -24,6 +25,7 @@ from ...printable import logger
 from ...protocol.errors import FarrefError, WorkerDiedError, WorkerNotFoundError
 from ...serialization.failures import text_of
 from ..base.interrupts import Condition, Guard, new_future
+from ..calls.futures import Future
 from ..handles.rref import RRef
 
 if TYPE_CHECKING:
@@ -114,26 +116,51 @@ class WorkerPool(Executor):
     ) -> concurrent.futures.Future[Any]:
         """Run ``fn(*args, **kwargs)`` on a worker. Returns its future. Does not block.
 
+        An ``async def`` *fn* is awaited there, as in `farref.rpc_sync`; so in the methods below.
         Raises `RuntimeError` after `shutdown`.
         """
         return self._submit(fn, args, kwargs)
 
+    @overload
+    def keep(
+        self, fn: Callable[P, Coming[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> concurrent.futures.Future[RRef[T]]: ...
+    @overload
     def keep(
         self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> concurrent.futures.Future[RRef[T]]:
+    ) -> concurrent.futures.Future[RRef[T]]: ...
+    def keep(
+        self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> concurrent.futures.Future[RRef[Any]]:
         """As `submit`; the result stays at its worker, and the future has a reference to it.
 
         The result lives as long as its worker: until `shutdown`, or the worker's death.
         """
         return self._submit(_kept, (fn, *args), kwargs)
 
+    @overload
+    def map(
+        self,
+        fn: Callable[..., Coming[T]],
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,
+    ) -> Iterator[T]: ...
+    @overload
     def map(
         self,
         fn: Callable[..., T],
         *iterables: Iterable[Any],
         timeout: float | None = None,
         chunksize: int = 1,
-    ) -> Iterator[T]:
+    ) -> Iterator[T]: ...
+    def map(
+        self,
+        fn: Callable[..., Any],
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,
+    ) -> Iterator[Any]:
         """As `Executor.map`: all tasks are submitted now, and the results come in order.
 
         *chunksize* calls make one task, which pays if they are short. *timeout* is in seconds.
@@ -142,15 +169,31 @@ class WorkerPool(Executor):
         results = super().map(partial(_each, fn), groups, timeout=timeout)
         return itertools.chain.from_iterable(results)
 
+    @overload
+    def imap(
+        self, fn: Callable[..., Coming[T]], *iterables: Iterable[Any], chunksize: int = 1
+    ) -> Iterator[T]: ...
+    @overload
     def imap(
         self, fn: Callable[..., T], *iterables: Iterable[Any], chunksize: int = 1
-    ) -> Iterator[T]:
+    ) -> Iterator[T]: ...
+    def imap(
+        self, fn: Callable[..., Any], *iterables: Iterable[Any], chunksize: int = 1
+    ) -> Iterator[Any]:
         """As `map`, for long or endless *iterables*: few items are taken ahead of the results."""
         return self._iterated(fn, iterables, chunksize, ordered=True)
 
+    @overload
+    def imap_unordered(
+        self, fn: Callable[..., Coming[T]], *iterables: Iterable[Any], chunksize: int = 1
+    ) -> Iterator[T]: ...
+    @overload
     def imap_unordered(
         self, fn: Callable[..., T], *iterables: Iterable[Any], chunksize: int = 1
-    ) -> Iterator[T]:
+    ) -> Iterator[T]: ...
+    def imap_unordered(
+        self, fn: Callable[..., Any], *iterables: Iterable[Any], chunksize: int = 1
+    ) -> Iterator[Any]:
         """As `imap`; each result comes as soon as it is there."""
         return self._iterated(fn, iterables, chunksize, ordered=False)
 
@@ -356,14 +399,43 @@ class WorkerPool(Executor):
             )
 
 
-def _kept(fn: Callable[..., T], *args: Any, **kwargs: Any) -> RRef[T]:
+def _kept(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Runs at a worker."""
-    return RRef(fn(*args, **kwargs))
+    result = fn(*args, **kwargs)
+    if not _is_coming(result):
+        return RRef(result)
+
+    async def kept() -> RRef[Any]:
+        return RRef(await result)
+
+    return kept()
 
 
-def _each(fn: Callable[..., T], group: list[tuple[Any, ...]]) -> list[T]:
-    """Runs at a worker."""
-    return [fn(*args) for args in group]
+def _each(fn: Callable[..., Any], group: list[tuple[Any, ...]]) -> Any:
+    """Runs at a worker.  The calls of a group run one after another, `async` ones too."""
+    results: list[Any] = []
+    for number, args in enumerate(group, 1):
+        result = fn(*args)
+        if _is_coming(result):
+            return _others(results, result, fn, group[number:])
+        results.append(result)
+    return results
+
+
+async def _others(
+    results: list[Any], coming: Any, fn: Callable[..., Any], group: list[tuple[Any, ...]]
+) -> list[Any]:
+    """Add the result that is *coming* to *results*, and those of *fn* for *group*."""
+    results.append(await coming)
+    for args in group:
+        result = fn(*args)
+        results.append(await result if _is_coming(result) else result)
+    return results
+
+
+def _is_coming(result: object) -> bool:
+    """Whether a worker awaits *result*, which a function has returned, in place of sending it."""
+    return type(result) is CoroutineType or isinstance(result, Future)
 
 
 def _chunks(items: Iterable[tuple[Any, ...]], size: int) -> Iterator[list[tuple[Any, ...]]]:

@@ -157,7 +157,7 @@ class Unasked(Internal):
         """The program's calls without an answer; those whose time is over end."""
         with self._core.lock:
             futures = [
-                each.become() if isinstance(each, Waiter) else each
+                self._calls.future_of(each) if isinstance(each, Waiter) else each
                 for each in self._calls.awaited()
             ]
         waiting = [each for each in futures if not each.overlooked and not each.done()]

@@ -11,6 +11,7 @@ import sys
 import traceback
 from contextlib import suppress
 from contextvars import ContextVar
+from multiprocessing import parent_process
 from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
@@ -138,10 +139,13 @@ def frame() -> Frame:
     try:
         return _programs[-1]
     except IndexError:
+        if parent_process() is not None:  # maybe an actor's
+            raise SystemDownError(
+                "this code runs in no farref system. An `__init__` that `createActor` runs is in "
+                "none yet: use references in handlers, or create the actor with `farref.create`"
+            ) from None
         raise SystemDownError(
-            "this code runs in no farref system; start one with `with farref.System() as system:`. "
-            "An `__init__` that `createActor` runs is in none yet: use references in handlers, "
-            "or create the actor with `farref.create`"
+            "this code runs in no farref system; start one with `with farref.System() as system:`"
         ) from None
 
 

@@ -196,6 +196,7 @@ def _known(
         loans = core.context.loans.borrowed()
         names = _names(core)
     known = []
+    now = time.monotonic()  # one for all: objects that were made together have one age
     for start in range(0, len(rrefs), BATCH):  # a long table must not hold up the protocol
         with core.lock:
             for rref in rrefs[start : start + BATCH]:
@@ -206,6 +207,7 @@ def _known(
                         core,
                         entry,
                         stored,
+                        now,
                         spell=spell,
                         loans=loans.get(rref, []),
                         names=names.get(rref, {}),
@@ -243,12 +245,12 @@ def _row(
     core: Core,
     entry: Owner | User,
     stored: Stored | None,
+    now: float,
     *,
     spell: Spell,
     loans: list[ForkId],
     names: dict[RRefId, int],
 ) -> ReferenceInfo:
-    now = time.monotonic()
     role: Role
     alias = entry.alias if isinstance(entry, Owner) else None
     canonical = core.context.names.canonical(entry.rref)

@@ -66,6 +66,11 @@ class Loop(Internal):
         """Whether there has been work."""
         return self._begun
 
+    @property
+    def open(self) -> bool:
+        """Whether queued work will run: from `start` until `stop`."""
+        return self._open
+
     def _running(self) -> asyncio.AbstractEventLoop | None:
         """Returns the loop, and starts it if need be. None before `start` and after `stop`."""
         if self._loop is None and self._open:

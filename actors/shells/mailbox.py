@@ -277,7 +277,8 @@ class Mailbox:
 
     def _exit(self, message: ActorExitRequest, sender: ActorAddress) -> None:
         self._loop.release(drop=True)  # it was not constructed
-        if self._loop.begun or self._actor._has_handlers:
+        # An actor that waits for the end of its children gets another request when the system ends.
+        if self._loop.open and (self._loop.begun or self._actor._has_handlers):
             done = self._handlers.queue_last(message, sender)
             end = time.monotonic() + LAST_HANDLERS
             while not done.wait(0.01) and time.monotonic() < end:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -292,3 +293,28 @@ def test_user_code_does_not_wait_for_the_owner(stories: dict[str, Story]) -> Non
         if record.at.startswith("C@") and record.kind in ("run", "send", "receive")
     ]
     assert steps.index("run") < steps.index("Ack")
+
+
+def test_the_list_names_what_is_not_installed() -> None:
+    """Before the demo is started."""
+    program = """
+import importlib.util, sys
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: (
+    None if name == "networkx" else find(name, *more)
+)
+sys.argv[1:] = ["demo"]
+from farref.cli import app
+app()
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "COLUMNS": "200"},
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=100,
+    )
+    rows = {line.split()[0]: line for line in run.stdout.splitlines() if line.strip()}
+    assert "Needs networkx: pip install 'farref[examples]'" in rows["pagerank"]
+    assert "Needs" not in rows["wordcount"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
-from farref import Counters, ReferenceInfo, Snapshot, System
+from farref import Counters, ReferenceInfo, RRef, Snapshot, System
 from farref.commands.bar import waiting
 from farref.refs.choice import Choice
 from farref.refs.table import COLUMNS, cells, summary, table, totals
@@ -306,6 +307,47 @@ def test_watching_in_a_real_terminal(shop: Shop, tmp_path: Path, width: int) -> 
 
 
 @pytest.mark.processes
+def test_watching_a_system_that_grows(tmp_path: Path) -> None:
+    """The newest rows are on the screen; keys scroll to the others, and group them."""
+    code, terminal = tmp_path / "code", Terminal()
+    with System(name=f"{NAME}-grows", timeout=60) as system:
+        kept = [RRef([number]) for number in range(40)]
+        words = [*FARREF, "refs", system.name, "--watch", "--every", "0.3"]
+        kept_names = ("XDG_RUNTIME_DIR", "PATH", "PYTHONPATH")
+        environment = [f"-e{key}={os.environ[key]}" for key in kept_names if key in os.environ]
+        shell = f"{shlex.join(words)}; echo $? > {code}; sleep 60"
+        size = ["-x", "100", "-y", "24"]
+        terminal.tmux("new-session", "-d", "-s", "w", *size, *environment, shell)
+
+        def rows() -> list[str]:
+            shown = terminal.tmux("capture-pane", "-p").splitlines()
+            return re.findall(r"^. (program/\d+) ", "\n".join(shown), re.MULTILINE)
+
+        try:
+            shown = terminal.screen("q quit")
+            assert "s sort: new" in shown
+            assert rows()[0] == str(kept[-1].id)
+            for _ in range(3):
+                kept.append(RRef([0]))
+                eventually(lambda: rows()[0] == str(kept[-1].id))
+            assert str(kept[0].id) not in rows()
+            terminal.tmux("send-keys", "-t", "w", "Down")
+            eventually(lambda: rows()[0] == str(kept[-2].id))
+            terminal.tmux("send-keys", "-t", "w", "PageDown", "PageDown", "PageDown")
+            eventually(lambda: rows()[-1] == str(kept[0].id))
+            terminal.tmux("send-keys", "-t", "w", "PageUp", "PageUp", "PageUp", "PageUp")
+            eventually(lambda: rows()[0] == str(kept[-1].id))
+            terminal.tmux("send-keys", "-t", "w", "Tab")
+            shown = terminal.screen("created at")
+            assert re.search(r"^ *43 +list +program", shown, re.MULTILINE)
+            terminal.tmux("send-keys", "-t", "w", "q")
+            eventually(lambda: code.exists() and code.read_text() != "")
+            assert code.read_text() == "0\n"
+        finally:
+            terminal.tmux("kill-server")
+
+
+@pytest.mark.processes
 def test_watching_ends_with_the_system_and_in_a_pipe() -> None:
     name = f"{NAME}-short"
     with System(name=name) as system:
@@ -433,8 +475,9 @@ def test_watching_draws_no_row_that_the_screen_has_no_room_for() -> None:
     rows = [replace(ROW, rref=f"A/{number}") for number in range(100)]
     looks = iter([(Snapshot("x", rows=tuple(rows)), rows)] * 3)
     page = io.StringIO()
+    console = Console(file=page, force_terminal=True, width=120, height=24)
     with pytest.raises(StopIteration):
-        watch(lambda: next(looks), Console(file=page, force_terminal=True, width=120, height=24), 0)
+        watch(lambda: next(looks), console, 0, "id")
     drawn = page.getvalue()
     left = [int(number) for number in re.findall(r"\.\.\. (\d+) rows more", drawn)]
     assert len(left) == 3, "each screen says how many rows it leaves out"

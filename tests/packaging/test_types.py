@@ -263,7 +263,9 @@ with farref.System() as system:
         result: str = pool.submit(plain, 3).result()
         late: str = pool.submit(later, 3).result()
         put: RRef[str] = pool.keep(plain, 3).result()
+        late_put: RRef[str] = pool.keep(later, 3).result()
         all_of: list[str] = list(pool.map(plain, [1, 2]))
+        late_ones: list[str] = list(pool.map(later, [1, 2]))
         some: list[str] = list(pool.imap_unordered(str.__add__, ["a"], ["b"]))
 """
 

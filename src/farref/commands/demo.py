@@ -128,7 +128,9 @@ def _listed() -> Iterator[tuple[str, str, str]]:
         found = Demo.named(name)
         yield name, found.sentence, found.sharing
     for name in PROGRAMS:
-        yield name, harness.about(name)[0], "any"
+        lacks = ", ".join(harness.missing(name))
+        needs = f" Needs {lacks}: {harness.INSTALL}" if lacks else ""
+        yield name, harness.about(name)[0] + needs, "any"
 
 
 def _list(*, as_json: bool) -> None:

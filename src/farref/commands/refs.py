@@ -19,7 +19,7 @@ from ..actors.inspect.inspector import LEAK_AGE
 from ..actors.inspect.snapshot import Snapshot
 from ..console import Console, Text, echo, write_json
 from ..protocol.errors import FarrefError, SystemDownError
-from ..refs.choice import Choice, Order, State
+from ..refs.choice import Choice, Order, State, ordered
 from ..refs.table import BAD, LEGEND, QUIET, WIDEST, summary, table, totals
 from ..refs.watch import watch
 from .bar import waiting
@@ -72,7 +72,7 @@ def refs(
         ),
     ] = None,
     live: Annotated[
-        bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")
+        bool, typer.Option("--watch", help="Look again and again, until q or Ctrl-C.")
     ] = False,
     every: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.1, help="Time between two looks of --watch.")
@@ -95,8 +95,12 @@ def refs(
         bool, typer.Option("--suspects", help="Only suspected leaks, and cycles.")
     ] = False,
     sort: Annotated[
-        Order, typer.Option(help="Sort the rows by this; the greatest numbers come first.")
-    ] = "id",
+        Order | None,
+        typer.Option(
+            help="Sort the rows by this; the greatest numbers come first. By default `id`, and "
+            "`new` with --watch: the newest rows come first."
+        ),
+    ] = None,
     leak_age: Annotated[
         float,
         typer.Option(
@@ -109,6 +113,9 @@ def refs(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Show every reference of a running system, or why one is alive.
+
+    Keys of --watch: / searches, s sorts, Tab groups by owner and type, arrows
+    and Page keys scroll, q ends.
 
     Endpoints that are busy computing answer, too. An endpoint that does not
     answer in time is named. `docs/howto/find-a-leak.md` shows how to find a leak.
@@ -134,14 +141,14 @@ def refs(
 
             def look() -> tuple[Snapshot, list[ReferenceInfo]]:
                 snapshot = system.references(timeout=timeout, leak_age=leak_age)
-                return snapshot, chosen.of(snapshot, sort)
+                return snapshot, chosen.of(snapshot, "id" if live else sort or "id")
 
             with waiting("asking"):
                 seen = look()
             clear = any(host.capabilities.get(CLEAR) for host in system.hosts())
             chosen.check(seen[0])  # once: while this watches, an endpoint may end
             if live:
-                _watch(look, every, as_json=as_json)
+                _watch(look, every, sort or "new", as_json=as_json)
             elif as_json:
                 write_json(_said(*seen), indent=2)
             else:
@@ -188,15 +195,20 @@ def _show(snapshot: Snapshot, rows: list[ReferenceInfo], *, clear: bool) -> None
 
 
 def _watch(
-    look: Callable[[], tuple[Snapshot, list[ReferenceInfo]]], every: float, *, as_json: bool
+    look: Callable[[], tuple[Snapshot, list[ReferenceInfo]]],
+    every: float,
+    order: Order,
+    *,
+    as_json: bool,
 ) -> None:
-    """Show the table again and again, until Ctrl-C or the end of the system."""
+    """Show the table again and again, until a key ends it, or Ctrl-C, or the system."""
     try:
         if as_json:
             while True:
-                write_json(_said(*look()))
+                snapshot, rows = look()
+                write_json(_said(snapshot, ordered(rows, order)))
                 time.sleep(every)
-        watch(look, Console(), every)
+        watch(look, Console(), every, order)
     except SystemDownError as error:
         echo(f"farref refs: {error}", err=True)
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ..actors.inspect.snapshot import Snapshot
 
 
-Order = Literal["id", "age", "size", "type", "role", "worker", "handles"]
-"""The order of rows: names from a to z, numbers from the greatest down."""
+Order = Literal["id", "new", "age", "size", "type", "role", "worker", "handles"]
+"""The order of rows: names from a to z, numbers from the greatest down; of `new`, the newest."""
 State = Literal["placeholder", "created", "resolved", "alias", "unconfirmed", "confirmed", "lost"]
 
 
@@ -46,10 +46,7 @@ class Choice:
 
     def of(self, rows: Iterable[ReferenceInfo], order: Order = "id") -> list[ReferenceInfo]:
         """The chosen ones of *rows*, in *order*."""
-        found = [row for row in rows if self._means(row)]
-        if order != "id":  # as they come
-            found.sort(key=lambda row: _key(row, order))
-        return found
+        return ordered([row for row in rows if self._means(row)], order)
 
     def _means(self, row: ReferenceInfo) -> bool:
         return (
@@ -63,8 +60,19 @@ class Choice:
         )
 
 
+def ordered(rows: list[ReferenceInfo], order: Order) -> list[ReferenceInfo]:
+    """*rows*, which come by their ids, in *order*."""
+    if order == "id":
+        return rows
+    if order == "new":  # ages are rounded, and numbers grow
+        rows = [*reversed(rows)]
+    return sorted(rows, key=lambda row: _key(row, order))
+
+
 def _key(row: ReferenceInfo, order: Order) -> Any:
     match order:
+        case "new":
+            return row.age
         case "age":
             return -row.age
         case "size":

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import time
-from functools import partial
-from typing import TYPE_CHECKING
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast, get_args
 
 from rich.console import Group
-from rich.live import Live
 
 from ..console import Text
+from ..top.figures import ObjectFigures
+from ..top.screen import ALL, TopView, foot, objects_pane
+from ..top.terminal import interact
+from .choice import Order, ordered
 from .table import LEGEND, QUIET, WIDEST, cells, summary, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+    from rich.console import RenderableType
 
     from ..actors.inspect.inspection import ReferenceInfo
     from ..actors.inspect.snapshot import Snapshot
@@ -22,34 +28,47 @@ if TYPE_CHECKING:
 
     Look = Callable[[], tuple[Snapshot, list[ReferenceInfo]]]
 
+PANES = ("references", "objects by type")
 
-def watch(look: Look, console: Console, seconds: float) -> None:
-    """Show the result of *look*, every so many *seconds*, until an exception ends it.
+
+@dataclass(frozen=True)
+class _Seen:
+    """The result of one look."""
+
+    snapshot: Snapshot
+    rows: list[ReferenceInfo]
+    before: dict[Key, list[str]]
+    """The rows of the look before, as they were told."""
+
+
+def watch(look: Look, console: Console, seconds: float, order: Order) -> None:
+    """Show the result of *look*, every so many *seconds*, until a key or an exception ends it.
 
     A terminal shows as much as fits, in a screen of its own; at the end the last table is printed
     whole.
     """
-    before: dict[Key, list[str]] | None = None
-    rows: list[ReferenceInfo] = []
+    view = TopView(pane=PANES[0], sort=order, panes=PANES, sorts=get_args(Order))
+    last: _Seen | None = None
+
+    def again() -> tuple[_Seen, float]:
+        nonlocal last
+        snapshot, rows = look()
+        last = _Seen(snapshot, rows, _told(rows if last is None else last.rows))
+        return last, time.monotonic() + seconds
+
+    def draw(seen: _Seen, width: int, height: int) -> Group:
+        return _picture(seen, view, console, width, height)
+
     if not console.is_terminal:
         while True:
-            snapshot, rows = look()
-            console.print(_picture(snapshot, rows, before, console, len(rows)))
-            before = _told(rows)
-            time.sleep(seconds)
-    draw: Callable[[int], Group] | None = None
+            seen, due = again()
+            console.print(draw(seen, console.width, ALL))
+            time.sleep(max(0.0, due - time.monotonic()))
     try:
-        with Live(console=console, screen=True, auto_refresh=False) as live:
-            while True:
-                snapshot, rows = look()
-                draw = partial(_picture, snapshot, rows, before, console)
-                room = console.height - 4 - _height(summary(snapshot, rows), console)
-                live.update(draw(room), refresh=True)
-                before = _told(rows)
-                time.sleep(seconds)
+        interact(again, draw, view, console)
     finally:
-        if draw is not None:
-            console.print(draw(len(rows)))
+        if last is not None:
+            console.print(draw(last, console.width, ALL))
 
 
 def _height(lines: Iterable[Text], console: Console) -> int:
@@ -61,24 +80,36 @@ def _told(rows: Sequence[ReferenceInfo]) -> dict[Key, list[str]]:
     return {(row.worker, row.rref): cells(row) for row in rows}
 
 
-def _picture(
-    snapshot: Snapshot,
-    rows: Sequence[ReferenceInfo],
-    before: dict[Key, list[str]] | None,
-    console: Console,
-    room: int,
-) -> Group:
-    there = {(row.worker, row.rref) for row in rows}
-    old = before if before is not None else _told(rows)
-    gone = [told for key, told in old.items() if key not in there]
-    shown = list(rows[: max(1, room)])
-    gone = gone[: max(0, room - len(shown))]
-    head = Text(f"{snapshot.system}   {time.strftime('%H:%M:%S')}   ", style="bold", end="")
+def _picture(seen: _Seen, view: TopView, console: Console, width: int, height: int) -> Group:
+    head = Text(f"{seen.snapshot.system}   {time.strftime('%H:%M:%S')}   ", style="bold", end="")
     head.append("+ new   * changed   - gone   Ctrl-C ends", style=QUIET)
-    parts: list[Text] = list(summary(snapshot, rows))
-    left = len(rows) - len(shown)
-    if left:
-        parts.insert(0, Text(f"... {left} rows more: filter or sort them", style=QUIET))
-    if console.width < WIDEST:
-        parts.insert(0, Text(LEGEND, style=QUIET, no_wrap=True, overflow="ellipsis"))
-    return Group(head, Text(""), table(shown, console.width, old, gone), *parts)
+    below = list(summary(seen.snapshot, seen.rows))
+    if width < WIDEST and view.pane == PANES[0]:
+        below.insert(0, Text(LEGEND, style=QUIET, no_wrap=True, overflow="ellipsis"))
+    # Less the head, the titles, the line that tells how many are left, the foot, and a spare one.
+    room = max(1, height - 5 - _height(below, console))
+    if view.pane == PANES[0]:
+        there = {(row.worker, row.rref) for row in seen.rows}
+        gone = [told for key, told in seen.before.items() if key not in there]
+        found = [row for row in seen.rows if view.has(*cells(row))]
+        rows = view.shown(ordered(found, cast("Order", view.sort)), room)
+        made = table(rows, width, seen.before, gone[: max(0, room - len(rows))])
+    else:
+        pane = objects_pane(_groups(seen.rows), view)
+        found, rows = [*pane.items], view.shown(pane.items, room)
+        made = pane.table(rows, width)
+    parts: list[RenderableType] = [head, Text(), made]
+    if left := len(found) - view.first - len(rows):
+        parts.append(Text(f"... {left} rows more below", style=QUIET))
+    parts += below
+    if height < ALL:
+        parts.append(foot(view, width))
+    return Group(*parts)
+
+
+def _groups(rows: Iterable[ReferenceInfo]) -> list[ObjectFigures]:
+    """The objects by owner, type and line, the largest group first."""
+    counts = Counter(
+        (row.type or "?", row.worker, row.site or "") for row in rows if row.role == "owner"
+    )
+    return [ObjectFigures(count, *group) for group, count in counts.most_common()]

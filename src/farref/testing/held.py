@@ -53,9 +53,10 @@ def references_everywhere(system: System) -> dict[str, list[ReferenceInfo]]:
 
     An endpoint that dies while it is asked is left out, too, and so is a program that leaves.
     """
-    futures = {
-        info.name: rpc_async(info, list_references, timeout=PATIENCE) for info in system.workers()
-    }
+    futures = {}
+    for info in system.workers():
+        with suppress(WorkerDiedError):
+            futures[info.name] = rpc_async(info, list_references, timeout=PATIENCE)
     found = {}
     for name, future in futures.items():
         with suppress(WorkerDiedError):

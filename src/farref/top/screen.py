@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
@@ -48,6 +48,10 @@ class TopView:
     """The keys go to `search`."""
     first: int = 0
     """The number of the first row that is shown, of the pane alone. `picture` keeps it within."""
+    page: int = 1
+    """How many rows of the pane alone were shown."""
+    panes: Sequence[str] = field(default_factory=lambda: PANES)
+    sorts: Sequence[str] = tuple(SORTS)
 
     def press(self, key: str) -> bool:
         """Take one *key*. Returns false if it ends the command."""
@@ -55,8 +59,10 @@ class TopView:
             if key in ("\r", "\n", "\x1b"):
                 self.typing = False
                 self.search = "" if key == "\x1b" else self.search
-            else:
-                self.search = self.search[:-1] if key in ("\x7f", "\b") else self.search + key
+            elif key in ("\x7f", "\b"):
+                self.search = self.search[:-1]
+            elif len(key) == 1:  # no arrow
+                self.search += key
             return True
         match key:
             case "q":
@@ -64,22 +70,34 @@ class TopView:
             case "/":
                 self.typing, self.search = True, ""
             case "\x1b":
-                self.search, self.pane, self.first = "", "all", 0
+                self.search, self.pane, self.first = "", self.panes[0], 0
             case "\t" | "p":
-                after = PANES.index(self.pane) + 1
-                self.pane, self.first = PANES[after % len(PANES)], 0
+                self.pane, self.first = _after(self.pane, self.panes), 0
             case "s":
-                orders = list(SORTS)
-                self.sort = orders[(orders.index(self.sort) + 1) % len(orders)]
+                self.sort = _after(self.sort, self.sorts)
             case "down" | "j":
                 self.first += 1
             case "up" | "k":
                 self.first = max(self.first - 1, 0)
+            case "page down" | " ":
+                self.first += self.page
+            case "page up" | "b":
+                self.first = max(self.first - self.page, 0)
         return True
+
+    def shown(self, items: Sequence[Any], room: int) -> Sequence[Any]:
+        """The *items* of the pane alone for which there is *room*, after scrolling."""
+        self.page = room
+        self.first = min(self.first, max(0, len(items) - room))
+        return items[self.first : self.first + room]
 
     def has(self, *texts: str) -> bool:
         """Whether one of *texts* has the text that the user searches for."""
         return any(self.search.lower() in text.lower() for text in texts)
+
+
+def _after(name: str, names: Sequence[str]) -> str:
+    return names[(names.index(name) + 1) % len(names)]
 
 
 def rate(value: float | None) -> str:
@@ -107,18 +125,13 @@ def picture(figures: Figures, view: TopView, width: int, height: int) -> Group:
     rooms = _shares([len(pane.items) for pane in shown], room) if together else [room]
     for pane, most in zip(shown, rooms, strict=True):
         count = len(pane.items)
-        if not together:
-            view.first = min(view.first, max(0, count - most))
-        first = 0 if together else view.first
-        table = _table(width, *pane.columns)
-        for item in pane.items[first : first + most]:
-            table.add_row(*pane.row(item))
-        left = count - first - most
+        items = pane.items[:most] if together else view.shown(pane.items, most)
+        left = count - most - (0 if together else view.first)
         title = Text(pane.title, style="bold")
         title.append(f"  {count}" + (f", {left} more below" if left > 0 else ""), style=QUIET)
-        parts += [Text(), title, table if count else Text("none", style=QUIET)]
+        parts += [Text(), title, pane.table(items, width) if count else Text("none", style=QUIET)]
     if height < ALL:
-        parts.append(_foot(view, width))
+        parts.append(foot(view, width))
     return Group(*parts)
 
 
@@ -153,7 +166,8 @@ def _head(figures: Figures) -> Text:
     return text
 
 
-def _foot(view: TopView, width: int) -> Text:
+def foot(view: TopView, width: int) -> Text:
+    """The last line: what the keys do."""
     if view.typing:
         said = f" search: {view.search}_   Enter keeps it, Esc drops it"
     else:
@@ -162,28 +176,30 @@ def _foot(view: TopView, width: int) -> Text:
     return Text(said[:width].ljust(width), style="reverse")
 
 
-def _table(width: int, *columns: tuple[str, str]) -> Table:
-    """A table with these *columns*: titles, each with ``left``, ``right`` or ``rest``."""
-    made = Table(box=None, padding=(0, 1, 0, 0), header_style=f"bold {QUIET}", width=width)
-    for title, how in columns:
-        made.add_column(
-            title,
-            justify="right" if how == "right" else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            ratio=1 if how == "rest" else None,
-        )
-    return made
-
-
 @dataclass(frozen=True)
 class Pane:
     """One table: what it has, and how a row of it is made, as only some are shown."""
 
     title: str
     columns: Sequence[tuple[str, str]]
+    """Titles, each with ``left``, ``right`` or ``rest``."""
     items: Sequence[Any]
     row: Callable[[Any], Iterable[Text]]
+
+    def table(self, items: Iterable[Any], width: int) -> Table:
+        """The table of *items*."""
+        made = Table(box=None, padding=(0, 1, 0, 0), header_style=f"bold {QUIET}", width=width)
+        for title, how in self.columns:
+            made.add_column(
+                title,
+                justify="right" if how == "right" else "left",
+                no_wrap=True,
+                overflow="ellipsis",
+                ratio=1 if how == "rest" else None,
+            )
+        for item in items:
+            made.add_row(*self.row(item))
+        return made
 
 
 def _endpoints(figures: Figures, view: TopView, width: int) -> Pane:
@@ -225,9 +241,10 @@ COLUMNS: tuple[tuple[str, str, int, Callable[[EndpointFigures], str]], ...] = (
 there are several."""
 
 
-def _objects(figures: Figures, view: TopView, _: int) -> Pane:
+def objects_pane(objects: Iterable[ObjectFigures], view: TopView) -> Pane:
+    """Groups of objects."""
     columns = ("objects", "right"), ("type", "left"), ("owner", "left"), ("created at", "rest")
-    found = [each for each in figures.objects if view.has(each.type, each.owner, each.site)]
+    found = [each for each in objects if view.has(each.type, each.owner, each.site)]
 
     def row(each: ObjectFigures) -> Iterable[Text]:
         texts = map(Text, (f"{each.count:,}", each.type, each.owner))
@@ -280,11 +297,11 @@ def _events(figures: Figures, view: TopView, _: int) -> Pane:
 
 MAKERS: dict[str, Callable[[Figures, TopView, int], Pane]] = {
     "endpoints": _endpoints,
-    "objects": _objects,
+    "objects": lambda figures, view, _: objects_pane(figures.objects, view),
     "newest": _newest,
     "who holds what": _holds,
     "events": _events,
 }
 TOGETHER = ("endpoints", "objects", "events")
 """The tables of the first picture."""
-PANES = ("all", *MAKERS)
+PANES: tuple[str, ...] = ("all", *MAKERS)

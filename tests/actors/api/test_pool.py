@@ -18,7 +18,7 @@ from farref.testing import assert_nothing_held, until
 from ..helpers import hold
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.processes
@@ -41,6 +41,22 @@ def square(number: int) -> int:
 
 def inverse(number: int) -> float:
     return 1 / number
+
+
+async def later_inverse(number: int) -> float:
+    await asyncio.sleep(0)
+    return 1 / number
+
+
+def inverse_by_future(number: int) -> farref.Future[float]:
+    future: farref.Future[float] = farref.Future()
+    future.set_result(1 / number)
+    return future
+
+
+async def later_list(items: str) -> list[str]:
+    await asyncio.sleep(0)
+    return list(items)
 
 
 def hold_and_say(gate: Path, word: str) -> str:
@@ -72,6 +88,21 @@ def test_it_is_an_executor(system: System) -> None:
     with pytest.raises(RuntimeError, match="after shutdown"):
         pool.submit(square, 1)
     assert named(system, "executor") == []
+
+
+@pytest.mark.parametrize("fn", [later_inverse, inverse_by_future])
+def test_a_result_may_come_later(system: System, fn: Callable[[int], farref.Future[float]]) -> None:
+    with system.pool(2, fn.__name__) as pool:
+        wanted = [1, 1 / 2, 1 / 3, 1 / 4, 1 / 5]
+        assert pool.submit(fn, 2).result(timeout=60) == 1 / 2
+        assert list(pool.map(fn, range(1, 6))) == wanted
+        assert list(pool.imap(fn, range(1, 6), chunksize=2)) == wanted
+        assert sorted(pool.imap_unordered(fn, range(1, 6)), reverse=True) == wanted
+        with pytest.raises(ZeroDivisionError):
+            list(pool.map(fn, range(3), chunksize=3))
+        kept = pool.keep(later_list, "ab").result(timeout=60)
+        assert kept.rpc_sync().index("b") == 1
+        del kept
 
 
 def test_a_long_task_keeps_no_other_waiting(system: System, tmp_path: Path) -> None:

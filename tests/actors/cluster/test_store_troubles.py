@@ -185,14 +185,8 @@ def test_another_server_of_three_leads(tmp_path: Path) -> None:
         held.is_let_go()
 
 
-def test_an_etcd_without_space(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_etcd_without_space(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """New names wait until somebody has made space. The log names the reason, once."""
-    said: list[str] = []
-
-    def heard() -> str:
-        said.append(capfd.readouterr().err)
-        return "".join(said)
-
     with (
         Etcd(tmp_path, 1, "--quota-backend-bytes", "8000000") as etcd,
         System(**options(etcd.spec)) as system,
@@ -200,17 +194,17 @@ def test_an_etcd_without_space(tmp_path: Path, capfd: pytest.CaptureFixture[str]
         held = Held(system)
         etcd.fill()
         with making(system, "B") as thread:
-            assert until(system, lambda: FULL in heard(), 30)
+            assert until(system, lambda: FULL in caplog.text, 30)
             held.used()
             thread.join(2.0)
             held.used()
             assert thread.is_alive()
             etcd.make_space()
         held.is_let_go()
-    (line,) = [line for line in heard().splitlines() if FULL in line]
+    (line,) = [line for line in caplog.text.splitlines() if FULL in line]
     assert "the etcd fails: http://" in line
     assert "new names and deaths wait" in line
-    assert AGAIN in heard().partition(FULL)[2]  # on a busy machine it may be too slow before
+    assert AGAIN in caplog.text.partition(FULL)[2]  # on a busy machine it may be too slow before
 
 
 @pytest.mark.usefixtures("sooner")
@@ -225,7 +219,7 @@ def test_a_start_at_an_etcd_without_space(tmp_path: Path) -> None:
 
 
 def test_an_etcd_that_is_silent_for_longer_than_the_lease(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The registrar has lost its lease then, and is elected again. Calls have gone on."""
     with Etcd(tmp_path) as etcd, System(**options(etcd.spec)) as system:
@@ -237,9 +231,8 @@ def test_an_etcd_that_is_silent_for_longer_than_the_lease(
                 held.used()
                 thread.join(0.2)
         held.is_let_go()
-    said = capfd.readouterr().err
-    assert "the etcd fails: http://" in said
-    assert AGAIN in said
+    assert "the etcd fails: http://" in caplog.text
+    assert AGAIN in caplog.text
 
 
 @NAMES

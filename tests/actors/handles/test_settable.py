@@ -121,6 +121,7 @@ def test_outside_any_system_there_are_none() -> None:
     program = [sys.executable, "-c", "import farref; farref.Future()"]
     run = subprocess.run(program, capture_output=True, text=True, check=False)
     assert "SystemDownError: this code runs in no farref system; start one with" in run.stderr
+    assert "createActor" not in run.stderr  # that is for an actor
 
 
 def test_nothing_keeps_one_that_is_forgotten(system: System) -> None:

@@ -11,14 +11,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from thespian.actors import ActorAddress
 
 import farref
-from farref import Reason, RefActor, RRef, Snapshot, System
+from farref import Reason, RefActor, RRef, Snapshot, System, WorkerDiedError
 from farref.actors.inspect import retaining
 from farref.actors.inspect.inspector import Inspector
 from farref.testing import Faults, cut, drop, heal, set_faults, severed
@@ -26,7 +26,7 @@ from farref.testing import Faults, cut, drop, heal, set_faults, severed
 from ...serialization.test_contains import untouchable
 from ...stopping import stop
 from ..conftest import FAILED, GRACE
-from ..helpers import assert_nothing_held, hold, make_box, until
+from ..helpers import assert_nothing_held, hold, make_box, references_everywhere, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -629,6 +629,18 @@ def test_counters_of_a_bad_link() -> None:
         assert found["B"].retransmissions >= 1
         assert found["B"].duplicates >= 1
         assert found["program"].duplicates == 0
+
+
+def test_one_that_has_died_since_the_list_was_made_is_left_out(process_system: System) -> None:
+    """The caller may know of the death already: then the call itself raises."""
+    gone = process_system.worker("gone")
+    pid = farref.rpc_sync("gone", os.getpid)
+    waiting = farref.rpc_async(gone, time.sleep, (PATIENCE,))
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(WorkerDiedError):
+        waiting.result()
+    late = cast("System", SimpleNamespace(workers=lambda: [gone]))
+    assert references_everywhere(late) == {}
 
 
 def test_the_report_of_what_is_left_explains_it(system: System) -> None:

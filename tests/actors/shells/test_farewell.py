@@ -20,6 +20,7 @@ from thespian.actors import Actor, ActorExitRequest
 import farref
 from farref import System
 from farref.actors.base.outbox import Outbox
+from farref.actors.shells import mailbox
 from farref.actors.wire.messages import Lookup
 
 from ...bases import PROCESSES
@@ -242,6 +243,33 @@ def test_each_way_to_the_end(
         ENDS[end](system, pid, actor)
         wanted = {"attribute", "handler", "itself"}
         eventually(lambda: {p.name for p in tmp_path.iterdir() if content(p) == "said"} == wanted)
+
+
+class Lingers(farref.RefActor):
+    """Its end takes longer than two messages to its parent."""
+
+    def receiveMsg_ActorExitRequest(self, _message: Any, _sender: Any) -> None:
+        time.sleep(0.5)
+
+
+class Elder(farref.RefActor):
+    def receiveMsg_PosixPath(self, message: Path, sender: Any) -> None:
+        write(message)
+        self.send(sender, self.createActor(Lingers))
+
+
+@pytest.mark.parametrize("base", PROCESSES)
+def test_a_second_exit_request_waits_for_no_handler(
+    base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An actor that waits for the end of its child gets another one, at the latest at shutdown."""
+    monkeypatch.setattr(mailbox, "LAST_HANDLERS", HANGS)
+    with System(base) as system:
+        elder = system.create(Elder)
+        system.ask(elder, tmp_path / "end")
+        system.tell(elder, ActorExitRequest())
+        system.tell(elder, ActorExitRequest())
+    assert content(tmp_path / "end") == "said"  # it was not killed
 
 
 ONCE = """

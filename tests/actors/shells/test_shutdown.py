@@ -466,6 +466,83 @@ def is_refused(use: Callable[[], object]) -> bool:
     return False
 
 
+INTERRUPTED = """
+    import os, signal, time, farref
+
+    def stop(number, frame):
+        raise SystemExit(143)
+
+    def interrupt(pid):
+        os.kill(pid, signal.SIGTERM)
+        time.sleep(0.5)
+
+    signal.signal(signal.SIGTERM, stop)
+    with farref.System() as system:
+        system.worker("B")
+        try:
+            farref.rpc_sync("B", interrupt, (os.getpid(),))
+        finally:
+            system.shutdown()
+"""
+
+
+def test_the_end_waits_for_a_call_whose_wait_was_interrupted(tmp_path: Path, mark: str) -> None:
+    with started(tmp_path, INTERRUPTED) as program:
+        out, err = program.communicate(timeout=100)
+    assert (out, err, program.returncode) == ("", "", 143)  # it was not given up
+
+
+STOPPED = """
+    import asyncio, atexit, signal, sys, time, farref
+    from pathlib import Path
+
+    def stop(number, frame):
+        raise SystemExit(128 + number)
+
+    def begin(system):
+        system.worker("B"), system.worker("C")
+        farref.rpc_sync("C", atexit.register, (Path(sys.argv[1]).write_text, "ended"))
+        return farref.rpc_async("B", time.sleep, (600,))
+
+    def plain():
+        with farref.System() as system:
+            outstanding = begin(system)
+            try:
+                print("ready", flush=True)
+                time.sleep(600)
+            finally:
+                system.shutdown(timeout=0.5)
+                print("done")
+
+    async def in_a_loop():
+        async with farref.System() as system:
+            outstanding = await asyncio.to_thread(begin, system)
+            try:
+                print("ready", flush=True)
+                await asyncio.sleep(600)
+            finally:
+                await asyncio.to_thread(system.shutdown, timeout=0.5)
+                print("done")
+
+    signal.signal(signal.SIGTERM, stop)  # docs/howto/containers.md
+    plain() if sys.argv[2] == "plain" else asyncio.run(in_a_loop())
+"""
+
+
+@pytest.mark.parametrize("how", ["plain", "in a loop"])
+def test_a_supervisor_ends_a_service_in_time(how: str, tmp_path: Path, mark: str) -> None:
+    """By SIGTERM: a call that lasts is given up, the other worker runs its hook."""
+    hook = tmp_path / "hook"
+    with started(tmp_path, STOPPED, str(hook), how) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+        program.terminate()
+        out, err = program.communicate(timeout=100)
+    assert (out, program.returncode) == ("done\n", 143), err
+    assert "ends without the reply of B to sleep()" in err
+    assert hook.read_text() == "ended"
+
+
 FIRST = """
     import os, signal, time, farref
     from pathlib import Path
