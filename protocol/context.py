@@ -51,6 +51,7 @@ from .messages import (
     AliasRef,
     Call,
     Cancel,
+    CancelRefused,
     Canonical,
     ChildAck,
     Create,
@@ -119,6 +120,7 @@ class Context:
             Create: self._hosting.create,
             Tell: self._tell,
             Cancel: self._cancel,
+            CancelRefused: self._cancel_refused,
             Ack: self._ack,
             Delete: loans.delete,
             ForkRequest: self._fork_request,
@@ -257,9 +259,12 @@ class Context:
         """
         return self._requests.fetch(rref, chain, copy=copy, direct=direct, follow=follow, by=by)
 
-    def cancel(self, call: CallId) -> list[Effect]:
-        """Ask the callee not to start *call*. Its reply still comes."""
-        return self._requests.cancel(call)
+    def cancel(self, call: CallId, *, interrupt: bool = False) -> list[Effect]:
+        """Ask the callee to end *call*. Its reply still comes; `Unstopped` may come before it.
+
+        With *interrupt* also if a plain function runs it.
+        """
+        return self._requests.cancel(call, interrupt=interrupt)
 
     def tell(self, to: WorkerId, cargo: Cargo) -> list[Effect]:
         """Send a one-way message."""
@@ -277,6 +282,10 @@ class Context:
     def refuse(self, call: CallId, cargo: Cargo) -> list[Effect]:
         """Answer *call*, which was not run, with the error in *cargo*."""
         return self._finish(self._requests.reply(call, cargo, refused=True))
+
+    def refuse_cancel(self, call: CallId) -> list[Effect]:
+        """The answer to a `Stop`: a plain function runs *call*, and goes on."""
+        return self._finish([Send(call.caller, CancelRefused(call=call))])
 
     def resolve(self, rref: RRefId, *, serial: bool = True) -> list[Effect]:
         """The value of *rref*, or the error in its place, is there; see `Owner.serial`."""
@@ -433,8 +442,11 @@ class Context:
 
     def _cancel(self, sender: WorkerId, message: Cancel) -> list[Effect]:
         if message.rref is None:
-            return [Stop(sender, message.call)]
-        return self._hosting.cancel(sender, message.call, message.rref)
+            return [Stop(sender, message.call, message.interrupt)]
+        return self._hosting.cancel(sender, message.call, message.rref, interrupt=message.interrupt)
+
+    def _cancel_refused(self, sender: WorkerId, message: CancelRefused) -> list[Effect]:
+        return self._requests.cancel_refused(sender, message.call)
 
     def _ack(self, sender: WorkerId, message: Ack) -> list[Effect]:
         rref, state = message.rref, self.state

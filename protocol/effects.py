@@ -86,13 +86,24 @@ class Fail(msgspec.Struct, frozen=True):
 
 
 class Stop(msgspec.Struct, frozen=True):
-    """Take *call* of *sender* back; `Cancel` asked for it.
+    """End *call* of *sender*; `Cancel` asked for it.
 
-    It may wait for a thread, or for the future that it has returned. Other work goes on.
+    It does not start if it waits for a thread. A coroutine is cancelled, and a future that it has
+    returned is not waited for. If a plain function runs it, the shell raises an exception there if
+    *interrupt*, or else says `Context.refuse_cancel`.
     """
 
     sender: WorkerId
     call: CallId
+    interrupt: bool = False
+
+
+class Unstopped(msgspec.Struct, frozen=True):
+    """*call* of this endpoint was to be cancelled, and goes on: a plain function runs it."""
+
+    call: CallId
+    by: object = None
+    """See `Waiting.by`."""
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -186,6 +197,7 @@ Effect = (
     | Settle
     | Fail
     | Stop
+    | Unstopped
     | Look
     | Scan
     | Weigh

@@ -128,18 +128,22 @@ class Hosting(msgspec.Struct):
         owner = None if target is None else self.state.owners.get(target)
         return None if owner is None else self.state.holder(owner)
 
-    def cancel(self, sender: WorkerId, call: CallId, rref: RRefId) -> list[Effect]:
-        """*sender* takes back *call* on *rref*, which waits here or has been passed on.
+    def cancel(
+        self, sender: WorkerId, call: CallId, rref: RRefId, *, interrupt: bool
+    ) -> list[Effect]:
+        """*sender* cancels *call* on *rref*, which waits here or has been passed on.
 
-        If it has begun, the shell decides.
+        If it has begun, the shell ends it, or refuses to.
         """
         owner = self.state.owners.get(rref)
         if owner is None:
             return []
         cancelled = self.entries.after(owner, owner.cancel(sender, call))
         if not cancelled and call.caller == sender and owner.has_begun(call):
-            return [Stop(sender, call)]
+            return [Stop(sender, call, interrupt)]
         if cancelled or owner.alias is None:
             return cancelled
         ours = self.state.relayed.get(call)
-        return self.requests.cancel(ours) if ours is not None and call.caller == sender else []
+        if ours is None or call.caller != sender:
+            return []
+        return self.requests.cancel(ours, interrupt=interrupt)

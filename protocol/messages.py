@@ -30,8 +30,9 @@ message               from -> to            in the notes' words
 
 Only the borrowing discipline uses `NotifyRefRemoved` and `RefRemoved`. See `sharing` for the three
 disciplines and `aliases` for the messages about aliases. The notes do not have the others:
-`deadlocks` uses `Probe`; `cycles` uses `WhoHolds`, `Holders` and `Cut`. Delivery keeps the last
-three to itself, `CreditAsked` and `CreditGiven` (see `credit`) and `Bulk` (see `bulk`).
+`requests` uses `Cancel` and `CancelRefused`; `deadlocks` uses `Probe`; `cycles` uses `WhoHolds`,
+`Holders` and `Cut`. Delivery keeps the last three to itself, `CreditAsked` and `CreditGiven` (see
+`credit`) and `Bulk` (see `bulk`).
 
 A call's *chain* lists objects. A method of each of them waits for this very call, maybe through
 other calls. The chain also names the request that runs this method. If an object is in the chain,
@@ -290,14 +291,23 @@ class Cut(Said, frozen=True, kw_only=True):
 
 
 class Cancel(Said, frozen=True, kw_only=True):
-    """Caller -> callee: if *call* has not started, do not start it; reply in any case.
+    """Caller -> callee: end *call*; reply in any case.
 
-    It always follows its call. A call that is cancelled before it leaves carries a mark instead. If
-    it is a call on an object, *rref* is the object in whose queue it waits.
+    If it has not started, it does not start. A coroutine is cancelled at its await. A plain
+    function goes on, and `CancelRefused` says so, unless *interrupt* asks to raise an exception in
+    its thread. It always follows its call. A call that is cancelled before it leaves carries a mark
+    instead. If it is a call on an object, *rref* is the object in whose queue it waits.
     """
 
     call: CallId
     rref: RRefId | None = None
+    interrupt: bool = False
+
+
+class CancelRefused(Said, frozen=True, kw_only=True):
+    """Callee -> caller: a plain function runs *call*, so it goes on. Its reply will come."""
+
+    call: CallId
 
 
 class CreditAsked(Said, frozen=True, kw_only=True):
@@ -430,6 +440,7 @@ Control = (
     | ChildAck
     | Delete
     | Cancel
+    | CancelRefused
     | Returned
     | NotifyRefRemoved
     | RefRemoved

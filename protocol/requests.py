@@ -5,6 +5,13 @@ It is answered once: by its `Reply` (a creation by its `Ack`), or by the death o
 
 A fetch that may not be passed on (`Fetch.direct`) gets the place of the value from the owner of an
 alias. The endpoint then asks again there, under the same id.
+
+A caller that wants no answer any more cancels its request, and the request still waits for its
+reply, which ends the loans. So a cancel may cross the reply, come twice, or be lost with a dead
+endpoint, and nothing is left. The callee ends the request if it can: the reply then carries the
+error. Otherwise it says at once that it cannot (`CancelRefused`); the reply may be faster.
+A request on an alias was passed on as one of the alias's owner. That one is cancelled, and its
+refusal goes back the same way.
 """
 
 from __future__ import annotations
@@ -15,12 +22,12 @@ import msgspec
 from msgspec.structs import replace
 
 from .creations import Asked
-from .effects import Fail, Send, Settle
+from .effects import Fail, Send, Settle, Unstopped
 from .empty import EMPTY_SET
 from .errors import FarrefError, ProtocolError
 from .ids import CallId, ForkId, RRefId
 from .loans import loans_among
-from .messages import Busy, Cancel, Cargo, Create, Fetch, Invoke, Reply, names
+from .messages import Busy, Cancel, CancelRefused, Cargo, Create, Fetch, Invoke, Reply, names
 from .state import Waiting
 from .user import User
 
@@ -176,15 +183,27 @@ class Requests(msgspec.Struct):
             raise ElsewhereError(f"{rref} turned out to be an alias of {where}")
         return where, owner
 
-    def cancel(self, call: CallId) -> list[Effect]:
-        """Ask the callee not to start *call*. Its reply still comes."""
+    def cancel(self, call: CallId, *, interrupt: bool) -> list[Effect]:
+        """Ask the callee to end *call*. Its reply still comes."""
         waiting = self.state.waiting.get(call)
         if waiting is None:
             return []
         if waiting.fetch is not None:  # nor is the fetch asked again elsewhere
             self.state.waiting[call] = replace(waiting, fetch=None)
-        send = Send(waiting.to, Cancel(call=call, rref=waiting.rref))
+        send = Send(waiting.to, Cancel(call=call, rref=waiting.rref, interrupt=interrupt))
         return self.names.dispatch_cancel(send, call)
+
+    def cancel_refused(self, sender: WorkerId, call: CallId) -> list[Effect]:
+        """*call* goes on, though it was to be cancelled; one that was passed on, for its caller."""
+        waiting = self.state.waiting.get(call)
+        if waiting is None and call.caller == self.state.me and call.number <= self.state.calls:
+            return []  # the reply was faster
+        if waiting is None or waiting.to != sender:
+            raise ProtocolError(f"{sender} goes on with {call}, but got no such call")
+        if waiting.relay is None:
+            return [Unstopped(call, waiting.by)]
+        theirs = waiting.relay.request.call
+        return [Send(theirs.caller, CancelRefused(call=theirs))]
 
     # ---- answers to others
 

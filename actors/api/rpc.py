@@ -284,9 +284,9 @@ def rpc_sync(
     front: Front = core.front
     what = _invocation(fn, args, kwargs, resolve=resolve)
     if to is None:
-        return _call(front, to, what, timeout, here.chain).result()
+        return _call(front, to, what, timeout, here.chain).result_or_cancel()
     to = front.registrar_client.find(to)
-    return front.calls.call(to, what, timeout, here.chain, waits=True).result()
+    return front.calls.call(to, what, timeout, here.chain, waits=True).result_or_cancel()
 
 
 def _create(front: Front, to: To, what: Invocation) -> RRef[Any]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import force_setattr, replace
 
 from ...printable import logger
-from ...protocol.effects import Fail, Hand, Settle
+from ...protocol.effects import Fail, Hand, Settle, Unstopped
 from ...protocol.errors import (
     OverloadedError,
     OwnerDiedError,
@@ -115,6 +115,7 @@ class Calls(Internal):
         self.leader: Leader | None = None
         """On our own base: lets a thread that waits receive."""
         core.handlers |= {Settle: self._settle, Fail: self._fail, Hand: self._hand}
+        core.handlers[Unstopped] = self._unstopped
         self.timed_until = 0.0
         """Until then latencies are counted: while somebody looks at an overview."""
         self.latencies: defaultdict[tuple[WorkerId, int], int] = defaultdict(int)
@@ -314,7 +315,7 @@ class Calls(Internal):
                 undisturbed.release()
         except BaseException:
             if answer.call is not None:  # it has left
-                answer.cancel()
+                answer.give_up()
             raise
         if core.closed and not answer.over:  # meanwhile: nobody would complete it
             core.check_open()
@@ -578,6 +579,11 @@ class Calls(Internal):
             how = self._core.context.entries.how(effect.worker)
             later.append(partial(future.finish, error=_death_of(effect.worker, effect.rref, how)))
 
+    def _unstopped(self, effect: Unstopped, later: Later) -> None:
+        future = _future_of(effect.by)
+        if future is not None:
+            later.append(future.goes_on)
+
     def _hand(self, effect: Hand, later: Later) -> None:
         later.append(partial(self._hand_over_mail, effect.sender, effect.message))
 
@@ -691,26 +697,31 @@ class Calls(Internal):
         """
         core, waits, cargo = self._core, type(answer) is Waiter, pack.plain
         pressing = self._pressing.pop(threading.get_ident(), None) if self._pressing else None
-        undisturbed.hold(answer.leader.poller if waits else None)
         try:
-            if cargo is None:
-                cargo = pack.cargo(partial(self._share, to.id, replies))
-            if asked is not None or site is not None:
-                payload: Any = cargo.payload  # nobody has seen it yet
-                origin = Origin(site, () if asked is None else asked.context)
-                force_setattr(payload, "origin", origin)
+            undisturbed.hold(answer.leader.poller if waits else None)
             try:
-                core.step_within(move, cargo)
-                if pressing:
-                    self._delivery.press(*pressing)
-            except BaseException:
-                if cargo.descriptors:
-                    core.step(partial(core.context.abandon, cargo.descriptors))
-                raise
-            if waits and not core.closed:
-                answer.leader.receive(answer)
-        finally:
-            undisturbed.release()
+                if cargo is None:
+                    cargo = pack.cargo(partial(self._share, to.id, replies))
+                if asked is not None or site is not None:
+                    payload: Any = cargo.payload  # nobody has seen it yet
+                    origin = Origin(site, () if asked is None else asked.context)
+                    force_setattr(payload, "origin", origin)
+                try:
+                    core.step_within(move, cargo)
+                    if pressing:
+                        self._delivery.press(*pressing)
+                except BaseException:
+                    if cargo.descriptors:
+                        core.step(partial(core.context.abandon, cargo.descriptors))
+                    raise
+                if waits and not core.closed:
+                    answer.leader.receive(answer)
+            finally:
+                undisturbed.release()
+        except BaseException:
+            if answer is not None and answer.call is not None:  # it has left
+                answer.give_up()
+            raise
         if answer is not None and core.closed and not answer.over:  # nobody would complete it
             core.check_open()
 

@@ -24,8 +24,9 @@ from ...serialization.errors import Failure
 from ...serialization.failures import pass_on
 from ...serialization.shared import used
 from ..base import forks
-from ..base.interrupts import Condition, Guard, undisturbed
+from ..base.interrupts import Condition, Guard, new_future, undisturbed
 from ..core import notices, sites
+from ..core.core import runs_loop
 from ..core.current import found, frame
 from ..wire.settings import check_timeout
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
     from typing import Self
 
+    from ...protocol.effects import Effect
     from ...protocol.ids import CallId, RRefId
     from ...protocol.messages import Cargo
     from ...serialization.frozen import Frozen
@@ -53,6 +55,10 @@ is_over = attrgetter("over")
 """Whether a future is over, for a loop that asks often: it calls no Python function."""
 
 
+CANCELLED = frozenset(
+    {"asyncio.exceptions.CancelledError", "concurrent.futures._base.CancelledError"}
+)
+"""The errors of functions that were cancelled."""
 CALL_IN = 0.002
 """Seconds between two calls of a loop into a system whose actors run only then."""
 
@@ -93,6 +99,12 @@ def _follow(chained: Future[U], callback: Callable[[Future[T]], U], done: Future
         del chained
 
 
+def _is_cancelled(cargo: Cargo | None) -> bool:
+    """Whether the answer says that the function was cancelled."""
+    payload = cargo.payload if cargo is not None else None
+    return type(payload) is Failure and payload.type_name in CANCELLED
+
+
 class Future(concurrent.futures.Future[Any], Generic[T]):
     """The outcome of a call on another endpoint, or of the program's own work. Thread-safe.
 
@@ -100,8 +112,9 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     `done` and `cancelled` do not wait, and a handler can ``await`` it. The call's own *timeout* (in
     seconds from the call) ends it for everybody (G6): its outcome is then a `FetchTimeoutError`,
     for waits, callbacks and chains, and for the caller of a function that has returned it. A reply
-    that comes later is dropped. A wait may have a shorter timeout. If the call was given none, a
-    wait may also have a longer one, and the call then lasts as long.
+    that comes later is dropped. The function is not cancelled: `cancel` does that. A wait may have
+    a shorter timeout. If the call was given none, a wait may also have a longer one, and the call
+    then lasts as long.
 
     ``Future()`` makes one that the program sets, by `set_result` or `set_exception`, as
     ``torch.futures.Future()``. A function or method that returns it answers its caller when it is
@@ -167,6 +180,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     """The hold of the references that came with the reply."""
     _mine = False
     """Whether the program sets it."""
+    _asking: concurrent.futures.Future[None] | None = None
+    """Done when the callee has said what becomes of the call that `cancel` is to cancel."""
     _extends = False
     """Whether a wait may name a longer time than the call, which has named none."""
 
@@ -257,12 +272,18 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         *cargo* are released.
         """
         # An answer to a question is a message like others: it may hold an error (see `_take`).
-        if self.asked is not None and (self.question is None or cargo is None):
+        if (
+            self.asked is not None
+            and (self.question is None or cargo is None)
+            and (self._asking is None or not _is_cancelled(cargo))  # else `give_up` says so
+        ):
             self.asked.over(error if cargo is None else cargo.payload)
         # Most answers come while the main thread holds signals back: then the lock alone will do.
         with self._deciding.lock if undisturbed.within else self._deciding:
             wanted = self._state == since
-            if wanted:
+            asking, self._asking = self._asking, None
+            cancelled = asking is not None and _is_cancelled(cargo)
+            if wanted and not cancelled:
                 if cargo is not None:
                     self._cargo = cargo
                     if cargo.descriptors:
@@ -274,7 +295,11 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
                     (waiter.add_exception if self.failed else waiter.add_result)(self)
                 if self._waited is not None:
                     self._waited.notify_all()
-        if not wanted:
+        if asking is not None:
+            if cancelled:
+                self.give_up()
+            asking.set_result(None)
+        if not wanted or cancelled:
             if cargo is not None and cargo.descriptors:
                 self._core.discards.message(cargo.descriptors)
             return
@@ -376,6 +401,19 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         finally:
             del self  # the error's traceback holds this frame, and the future holds the error
 
+    def result_or_cancel(self) -> T:
+        """`result` for the one thread that waits: an interrupt of the wait cancels the call."""
+        try:
+            return self.result()
+        except FarrefError:
+            raise  # such as one of a finalizer, which may not wait: its request has left
+        except BaseException:
+            if not self.over:
+                self.give_up()
+            raise
+        finally:
+            del self  # as in `result`
+
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """The error that `result` would raise, or None.
 
@@ -473,12 +511,54 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
 
         loop.call_soon(again)
 
-    def cancel(self) -> bool:
-        """Give up waiting, and cancel the call if it has not started. False if it is done.
+    def cancel(self, *, interrupt: bool = False) -> bool:
+        """Cancel the call. Returns whether it was cancelled: no code of it runs any more.
 
-        A function that is already running continues, and its result is dropped. If it has returned
-        a `Future` that is not set, the callee no longer waits for it; that future itself is not
-        cancelled, because it may be the answer to other calls. Does not block.
+        A call that has not started does not start. A coroutine gets `asyncio.CancelledError` at its
+        await, and so do the calls that it awaits, in whatever process; this waits until it has
+        ended. A plain function goes on: this returns False, and the future will have its result.
+        With *interrupt* such a function gets the same error at its next bytecode, or where it waits
+        for another call; code in C goes on until it returns. A function that handles the error and
+        returns has not been cancelled: False.
+
+        Blocks for the callee's word, at most as long as the call's time, or the system's timeout.
+        If no word comes, as from a process that is stopped, it returns False. Code on an asyncio
+        loop may not wait. There the callee is asked to end the call, and this returns False if the
+        call may have begun; ``await future`` then raises the error, or gives the result. To know
+        at once, write ``await asyncio.to_thread(future.cancel)``.
+
+        The future of a fetch, one that the program sets and one that `then` has made are only
+        cancelled here, without a wait.
+        """
+        core = self._core
+        if self.call is None or self.fetches:
+            return self.give_up(interrupt=interrupt)
+        with self._deciding:
+            if self.over:
+                return self.cancelled()
+            told = self._asking = self._asking or new_future()
+        try:
+            core.check_no_step()
+            if self._take_back(interrupt=interrupt):  # it has not left, and will not
+                return self.give_up()
+            if not runs_loop():
+                with core.pool.waiting():
+                    core.port.wait(told, min(max(1e-3, self.left()), core.settings.timeout))
+        except WouldBlockError:  # in a finalizer
+            return self.give_up(interrupt=interrupt)
+        return self.cancelled()
+
+    def goes_on(self) -> None:
+        """The callee refuses to cancel the call, as a plain function runs it."""
+        with self._deciding:
+            asking, self._asking = self._asking, None
+        if asking is not None:
+            asking.set_result(None)
+
+    def give_up(self, *, interrupt: bool = False) -> bool:
+        """Cancel the future at once, and the call if the callee can. False if it is done.
+
+        The answer is dropped. Does not block.
         """
         with self._deciding:
             if self.cancelled():
@@ -490,10 +570,15 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             self.set_running_or_notify_cancel()  # else waiting threads would not wake
         if self.asked is not None:
             self.asked.over("cancelled")
-        self._take_back()
+        self.goes_on()  # nobody needs the callee's word any more
+        self._take_back(interrupt=interrupt)
         if self.question is not None:
             self._core.front.calls.drop(self)
         return True
+
+    def is_shared(self) -> bool:
+        """Whether several wait for the outcome."""
+        return len(self._done_callbacks) + len(self._waiters) > 1
 
     def __await__(self) -> Generator[Any, None, T]:
         """Wait without blocking the loop; the call's own timeout holds."""
@@ -535,6 +620,10 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
                         raise self._late(left) from None
                     if time.monotonic() >= self.deadline and self.expire():
                         return
+        except asyncio.CancelledError:
+            if not self._mine:  # others may await it too, and its setter knows of no cancel
+                self.give_up()
+            raise
         finally:
             self._waits.unblock(run)
 
@@ -615,14 +704,21 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             self.asked.over("timeout")
         self.finish(error=self._late(self._timeout, ends=True))
         if self.fetches:
-            self._take_back()
+            self._take_back()  # a call takes effect all the same (G3)
         return True
 
-    def _take_back(self) -> None:
-        """Cancel the request at its receiver, if it has not begun there."""
-        if self.call is not None:
-            call = self.call
-            self._core.step(lambda: self._core.context.cancel(call))
+    def _take_back(self, *, interrupt: bool = False) -> bool:
+        """Cancel the request at its receiver. Returns whether it has not left: it never runs."""
+        held, context, call = False, self._core.context, self.call
+
+        def cancel() -> list[Effect]:
+            nonlocal held
+            held = call in context.state.held_calls
+            return context.cancel(call, interrupt=interrupt) if call is not None else []
+
+        if call is not None:
+            self._core.step(cancel)
+        return held
 
     def check_self_wait(self) -> None:
         """Raise `SelfWaitError` if the code that waits is the call that must be done first."""

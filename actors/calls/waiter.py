@@ -81,7 +81,7 @@ class Waiter(msgspec.Struct, eq=False):
         """The awaited thing in words."""
         return notices.in_words(self.awaited)
 
-    def result(self) -> Any:
+    def result_or_cancel(self) -> Any:
         """The value, or its error. Blocks. In the thread that has made the request."""
         payload = self.payload
         if payload is not None:
@@ -89,7 +89,7 @@ class Waiter(msgspec.Struct, eq=False):
                 self.asked.over()
             return self._thawed(payload) if payload.frozen else opened(payload)
         try:
-            return self.calls.future_of(self).result()
+            return self.calls.future_of(self).result_or_cancel()
         finally:
             del self  # an error's traceback holds this frame
 
@@ -104,12 +104,11 @@ class Waiter(msgspec.Struct, eq=False):
             used(payload.buffers)
         return value
 
-    def cancel(self) -> None:
-        """Nobody waits any more."""
-        if self.payload is None and self.call is not None:
-            future = self.calls.future_of(self)
-            if not future.over:
-                future.cancel()
+    def give_up(self, *, interrupt: bool = False) -> bool:
+        """Nobody waits any more. Returns false if the answer is there."""
+        if self.payload is not None or self.call is None:
+            return False
+        return self.calls.future_of(self).give_up(interrupt=interrupt)
 
     def become(self) -> Future[Any]:
         """The future that takes over the wait.

@@ -68,6 +68,9 @@ class Attended(Protocol):
     def what(self) -> str:
         """The awaited thing in words."""
 
+    def give_up(self, *, interrupt: bool = False) -> bool:
+        """Nobody waits any more. Returns false if the answer is there."""
+
 
 class Waits(Internal):
     """The waits of one endpoint's requests, and the queues that they hold up."""
@@ -110,6 +113,24 @@ class Waits(Internal):
         """Note that the code of *run* goes on."""
         if run is not None:
             self._waits.pop(run.call, None)
+
+    # ---- in any thread
+
+    def cancel(self, call: CallId, *, alone: bool = False) -> bool:
+        """Cancel the calls that the code of *call* waits for, even where plain functions run them.
+
+        With *alone* only those whose answers nobody else expects, and no functions that run.
+        Returns whether the wait ends by that.
+        """
+        pending, wait = self.pending.get(call), self._waits.get(call)
+        ends = pending is not None and pending.give_up(interrupt=True)
+        for future in wait.futures if wait is not None else ():
+            needed: Any = _needed(future)
+            if needed is None or needed.fetches:
+                continue  # others may wait for the same fetch, and it runs no function
+            if not (alone and (needed.is_shared() or getattr(future, "is_shared", bool)())):
+                ends |= needed.give_up(interrupt=not alone)
+        return ends
 
     # ---- under the endpoint's lock
 

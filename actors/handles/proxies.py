@@ -302,7 +302,8 @@ class Way(msgspec.Struct, frozen=True):
         core = front.core
         core.check_may_block(f"the reply of {name}()", f"`await rref.rpc_async().{name}()`")
         chain = chain_in(core)
-        return front.calls.invoke(self.rref.id, what, self.timeout, chain, waits=True).result()
+        answer = front.calls.invoke(self.rref.id, what, self.timeout, chain, waits=True)
+        return answer.result_or_cancel()
 
     def _make(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place) -> Any:
         """Have the object make new objects; returns their references."""

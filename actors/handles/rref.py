@@ -199,10 +199,8 @@ class RRef(Reference, Generic[T_co]):
             return known
         future = self._fetch(timeout, chain_in(front.core), direct=True, waits=True)
         try:
-            return future.result()
+            return future.result_or_cancel()
         finally:
-            if not future.over:  # a program that polls must not fill the owner's queue
-                future.cancel()
             del future, self  # an error's traceback holds this frame
 
     def local_value(self, timeout: float | None = None) -> T_co:
@@ -329,7 +327,7 @@ class RRef(Reference, Generic[T_co]):
 
         With *resolve* the method gets the values of those references that are themselves arguments.
         The owner fetches them when the call has its turn. Until they are there, later calls on
-        the object wait, and the call counts as started: `Future.cancel` cannot take it back.
+        the object wait.
 
         Besides methods you can use ``rref.rpc_sync()(*args)``; ``rref.rpc_sync()[key]``, also to
         set or delete it; ``rref.rpc_sync().name.get()``, and ``rref.rpc_sync().name = value``;

@@ -141,6 +141,10 @@ class Recorded(Context):
         self._tracer.told(effects, True, "tell", to, cargo.descriptors)
         return effects
 
+    def cancel(self, call: CallId, *, interrupt: bool = False) -> list[Effect]:
+        self._tracer.did("cancel", call, *([True] if interrupt else ()))
+        return self.plain.cancel(call, interrupt=interrupt)
+
     # ---- its answers
 
     def reply(self, call: CallId, cargo: Cargo) -> list[Effect]:
@@ -189,7 +193,7 @@ def _told_as_it_is(name: str) -> Callable[..., list[Effect]]:
 
 
 for _name in (
-    *("cancel", "stand_for", "pause", "resume", "done", "waits", "suspect"),
+    *("refuse_cancel", "stand_for", "pause", "resume", "done", "waits", "suspect"),
     *("scanned", "weigh_cycle", "give_up_cycle"),
 ):
     setattr(Recorded, _name, _told_as_it_is(_name))

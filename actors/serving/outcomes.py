@@ -13,6 +13,7 @@ from __future__ import annotations
 import concurrent.futures
 import weakref
 from collections import deque
+from concurrent.futures import CancelledError
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from ...protocol.errors import FarrefError
 from ...protocol.messages import Create
 from ..core.core import Internal
 from ..core.current import running_in
-from ..core.duties import in_mailbox_thread, under_lock
+from ..core.duties import in_mailbox_thread
 from ..values.cell import Cell
 from ..values.making import Made
 
@@ -130,22 +131,19 @@ class Outcomes(Internal):
 
         self._end(pending, take)
 
-    @under_lock
-    def waits(self, call: CallId) -> bool:
-        """Whether *call* has returned a future that is not done."""
-        return call in self._open
-
     def give_up(self, call: CallId) -> None:
         """Answer *call* now, as its caller has cancelled it.
 
-        The future is not cancelled. It may be the answer to other calls as well, and its setter
-        would get an error from `Future.set_result`.
+        If the future is that of a call, and is the answer to this one only, it is cancelled. One
+        that the program is to set is not: its setter would get an error from `Future.set_result`.
         """
         with self._core.lock:
             outcome = self._open.get(call)
         pending = outcome.take() if outcome is not None else None
         if pending is not None:
-            self._end(pending, partial(Cell, None))
+            self._waits.cancel(call, alone=True)
+            error = CancelledError("its caller cancelled it before the future was done")
+            self._end(pending, partial(self._failed, error, pending.request))
 
     def forgotten(self, pending: Pending) -> None:
         """Note that nobody can set the future any more. Takes no lock, as a finalizer calls it."""
@@ -164,7 +162,7 @@ class Outcomes(Internal):
             )
             self._end(pending, partial(self._failed, error, pending.request))
 
-    def _failed(self, error: FarrefError, request: Request) -> Cell:
+    def _failed(self, error: Exception, request: Request) -> Cell:
         return Cell(self._fail(error, request))
 
     def _died(self, workers: tuple[WorkerId, ...]) -> None:

@@ -2,8 +2,9 @@
 
 Plain functions run in the endpoint's pool of threads, `async def` ones on its loop, and methods
 take turns on their object (`turns`). A function may return a future: then the future's outcome is
-the answer (`outcomes`). The payload of a request is unpickled in the pool too, never in the mailbox
-thread. Each request gets exactly one reply, and with that its own hold on its references ends.
+the answer (`outcomes`). A caller may cancel its call (`cancels`). The payload of a request is
+unpickled in the pool too, never in the mailbox thread. Each request gets exactly one reply, and
+with that its own hold on its references ends.
 
 A reference lent for a call costs nothing if the callee does not keep it. So when the reply is made,
 no object of the library may hold the references that the call brought or made. The arguments, the
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ...printable import logger
-from ...protocol.effects import Refusal, Refuse, Run, Stop
+from ...protocol.effects import Refusal, Refuse, Run
 from ...protocol.errors import (
     FarrefError,
     OverloadedError,
@@ -35,7 +36,7 @@ from ...protocol.errors import (
     RefLostError,
     SelfWaitError,
 )
-from ...protocol.messages import Call, Cargo, Create, Fetch, chain_of, target_of
+from ...protocol.messages import Call, Cargo, Create, Fetch, Invoke, chain_of, target_of
 from ...serialization.by_pickle import size_class
 from ...serialization.errors import Failure
 from ...serialization.frozen import Frozen
@@ -52,6 +53,7 @@ from ..values.packing import LEAVING, Pack, opened
 from ..values.several import PART, check_run
 from ..values.wrapper import ByValue
 from . import operations
+from .cancels import NOTHING, Cancels, cancel_on, raise_in
 from .loop import Loop
 from .outcomes import Outcomes
 from .resolving import Resolving
@@ -62,7 +64,7 @@ if TYPE_CHECKING:
 
     from ...protocol.effects import Effect
     from ...protocol.ids import CallId, RRefId, WorkerId
-    from ...protocol.messages import Busy, Invoke, Request
+    from ...protocol.messages import Busy, Request
     from ..calls.calls import Calls, Invocation
     from ..calls.waits import Waits
     from ..core.brief import Later
@@ -80,6 +82,8 @@ if TYPE_CHECKING:
 
 log = logger(__name__)
 
+CANCELLABLE = Call, Invoke
+"""The requests that run code for a caller who may cancel them."""
 NAMELESS = "a function"
 """The name of a function that came without one."""
 MAX_WAITING = 100_000
@@ -108,12 +112,10 @@ class Server:
         self._waits = waits
         self._calls = calls
         self._offered = core.brief.offered
-        core.handlers |= {Run: self._start_it, Refuse: self._refuse, Stop: self._stop}
-        self.unstarted: set[CallId] = set()
-        """The calls that can be stopped: they wait for a thread or for their arguments."""
+        core.handlers |= {Run: self._start_it, Refuse: self._refuse}
+        code = Server._go.__code__
+        self.cancels = Cancels(core, waits, self.finish, self.failure, code)
         self._starting = threading.Lock()
-        self._resolving: dict[CallId, Resolving] = {}
-        """Requests that wait while their arguments are fetched."""
         self.turns = Turns(core)
         self._outcomes = Outcomes(core, waits, self.turns, self.finish, self.failure)
         self.forgotten = self._outcomes.left
@@ -157,8 +159,8 @@ class Server:
         ):
             self._refuse(Refuse(effect.sender, request, Refusal.FULL), later)
             return
-        if type(request) is Call:
-            self.unstarted.add(request.call)
+        if type(request) in CANCELLABLE:
+            self.cancels.unstarted[request.call] = request  # type: ignore[assignment]  # it is one
         core.brief.submit(pool, kind, self._run, request, kind, later=later)
 
     def _copied(self, stored: Stored, fetch: Fetch, later: Later) -> bool:
@@ -180,20 +182,6 @@ class Server:
         core.carry_out(core.context.reply(fetch.call, Cargo(payload=payload)), later)
         core.carry_out(core.context.done(fetch.rref, fetch.call), later)
         return True
-
-    def _stop(self, effect: Stop, _: Later) -> None:
-        """Do not start a call that still waits for a thread or for its arguments.
-
-        One that has returned a future which is not set is answered now.
-        """
-        call = effect.call
-        if call.caller == effect.sender and self._outcomes.waits(call):
-            self._core.chores.submit(self._outcomes.give_up, call)
-        if call in self.unstarted and call.caller == effect.sender:
-            self.unstarted.discard(call)
-            resolving = self._resolving.get(call)
-            if resolving is not None:
-                self._core.chores.submit(resolving.give_up)
 
     def _refuse(self, effect: Refuse, _: Later) -> None:
         """Answer a request that will not run by an error, which names all waits of a ring."""
@@ -234,6 +222,14 @@ class Server:
         if isinstance(request, Fetch):
             copied = self.finish(request, Cell(self._wanted(request)))
         else:
+            if type(request) is not Create:
+                # Without the lock: this or a cancel takes the call away, and the other one comes
+                # too late.
+                self.cancels.running[request.call] = None
+                if self.cancels.unstarted.pop(request.call, None) is None:
+                    for table in self.cancels.tables:
+                        table.pop(request.call, None)
+                    return  # it has its answer
             chain = request.chain if isinstance(request, Call) else chain_of(request)
             if self._objects.beside:  # nothing waits for the methods of these: they take no turns
                 chain = tuple(each for each in chain if each.rref not in self._objects.beside)
@@ -241,7 +237,7 @@ class Server:
         seconds = time.perf_counter() - started
         core.brief.took(kind, seconds, seconds if copied else core.pool.mine.waited)
 
-    def _go(
+    def _go(  # noqa: PLR0915 - another function would cost each call
         self, request: Started, chain: tuple[Busy, ...], invocation: Callable[[], Invocation]
     ) -> None:
         """Run the function, and go on according to its result."""
@@ -263,14 +259,17 @@ class Server:
                 if isinstance(function, ByValue):
                     result = Resolving(function, args, kwargs, chain)
                 else:
-                    if type(request) is Call:
-                        # Without the lock: this or `_stop` takes the call away, and the other one
-                        # comes too late.
-                        try:
-                            self.unstarted.remove(request.call)
-                        except KeyError:
-                            raise CancelledError(Refusal.CANCELLED.value) from None
-                    result = function(*args, **kwargs)
+                    cancels = self.cancels
+                    if type(request) is not Create:
+                        cancels.running[request.call] = by, function
+                    if cancels.revoked and cancels.begins_in_vain(request.call):
+                        raise CancelledError(Refusal.CANCELLED.value)
+                    try:
+                        result = function(*args, **kwargs)
+                    finally:
+                        if cancels.struck and request.call in cancels.struck:
+                            raise_in(by, NOTHING)  # no Python function, which would be struck
+                            cancels.struck.discard(request.call)
                     if request.cargo.descriptors:  # their handles end here, if it keeps none
                         core.discards.releaser = by
             finally:
@@ -303,8 +302,11 @@ class Server:
         later = issubclass(type(result), AnyFuture)
         del result
         if later:
-            run = self._as_run(request, chain, 0)
+            run, give_up = self._as_run(request, chain, 0), self._outcomes.give_up
+            self.cancels.has_end(request.call, partial(give_up, request.call))
             self._outcomes.follow(request, self._turn_of(request), run, cell)
+            if request.call in self.cancels.revoked:  # its end may have come too early
+                give_up(request.call)
         else:
             self.finish(request, cell)
 
@@ -316,18 +318,19 @@ class Server:
     def _resolve(self, request: Started, chain: tuple[Busy, ...], resolving: Resolving) -> None:
         """Start the function as soon as its arguments are there. No thread waits for them."""
         waits = self._waits.begin(self._as_run(request, chain, 0), resolving.futures)
-        with self._core.lock:
-            self._resolving[request.call] = resolving
-        if type(request) is Call and request.call not in self.unstarted:
+        if not self.cancels.has_end(request.call, resolving.give_up):
             resolving.give_up()
 
         def run() -> None:
             self._waits.unblock(waits)
-            with self._core.lock:
-                del self._resolving[request.call]
+            self.cancels.has_no_end(request.call)
             self._go(request, chain, resolving.take)
 
-        resolving.then(lambda: self._core.pool.submit(run))
+        def ready() -> None:
+            cancelled = request.call in self.cancels.revoked  # then it needs no thread of the pool
+            (self._core.chores if cancelled else self._core.pool).submit(run)
+
+        resolving.then(ready)
 
     def _as_run(self, request: Started, chain: tuple[Busy, ...], by: int) -> CurrentRun:
         tag = getattr(request.cargo.payload, "tag", None)
@@ -416,10 +419,14 @@ class Server:
             import asyncio  # noqa: PLC0415 - the running loop has loaded it
 
             self.turns.begins()
+            task, loop = asyncio.current_task(), asyncio.get_running_loop()
             try:
+                if not self.cancels.has_end(request.call, partial(cancel_on, loop, task)):
+                    cell.take().close()
+                    raise asyncio.CancelledError(Refusal.CANCELLED.value)  # noqa: TRY301 - as if from within
                 if hooks is not None:
                     hooks.begins(request)  # it pauses with the task, which has its own context
-                me = self._as_run(request, chain, id(asyncio.current_task()))
+                me = self._as_run(request, chain, id(task))
                 with running_in(self._core, holds, me):
                     if on is None:
                         cell.content = await cell.take()
@@ -432,6 +439,7 @@ class Server:
                     return
                 cell.content = self.failure(error, request)
             finally:
+                self.cancels.has_no_end(request.call)
                 self.turns.begun -= 1
             # Pickling a large result would hold up the loop, so a thread does it.
             self._core.pool.submit(self._returned, request, chain, cell)
@@ -464,8 +472,9 @@ class Server:
             if target is not None and not refused:
                 core.step(lambda: self._done(target, call))
             return False
-        if type(request) is Call:
-            self.unstarted.discard(call)  # it may never have started
+        if type(request) is not Fetch:
+            for table in self.cancels.tables:
+                table.pop(call, None)
         result, cell.content = cell.content, None
         try:
             if type(result) is Failure:

@@ -309,42 +309,35 @@ def test_watching_in_a_real_terminal(shop: Shop, tmp_path: Path, width: int) -> 
 @pytest.mark.processes
 def test_watching_a_system_that_grows(tmp_path: Path) -> None:
     """The newest rows are on the screen; keys scroll to the others, and group them."""
-    code, terminal = tmp_path / "code", Terminal()
-    with System(name=f"{NAME}-grows", timeout=60) as system:
+    code = tmp_path / "code"
+    with System(name=f"{NAME}-grows", timeout=60) as system, Terminal() as terminal:
         kept = [RRef([number]) for number in range(40)]
         words = [*FARREF, "refs", system.name, "--watch", "--every", "0.3"]
-        kept_names = ("XDG_RUNTIME_DIR", "PATH", "PYTHONPATH")
-        environment = [f"-e{key}={os.environ[key]}" for key in kept_names if key in os.environ]
-        shell = f"{shlex.join(words)}; echo $? > {code}; sleep 60"
-        size = ["-x", "100", "-y", "24"]
-        terminal.tmux("new-session", "-d", "-s", "w", *size, *environment, shell)
+        terminal.open("w", f"{shlex.join(words)}; echo $? > {code}", 100)
 
         def rows() -> list[str]:
             shown = terminal.tmux("capture-pane", "-p").splitlines()
             return re.findall(r"^. (program/\d+) ", "\n".join(shown), re.MULTILINE)
 
-        try:
-            shown = terminal.screen("q quit")
-            assert "s sort: new" in shown
-            assert rows()[0] == str(kept[-1].id)
-            for _ in range(3):
-                kept.append(RRef([0]))
-                eventually(lambda: rows()[0] == str(kept[-1].id))
-            assert str(kept[0].id) not in rows()
-            terminal.tmux("send-keys", "-t", "w", "Down")
-            eventually(lambda: rows()[0] == str(kept[-2].id))
-            terminal.tmux("send-keys", "-t", "w", "PageDown", "PageDown", "PageDown")
-            eventually(lambda: rows()[-1] == str(kept[0].id))
-            terminal.tmux("send-keys", "-t", "w", "PageUp", "PageUp", "PageUp", "PageUp")
+        shown = terminal.screen("q quit")
+        assert "s sort: new" in shown
+        assert rows()[0] == str(kept[-1].id)
+        for _ in range(3):
+            kept.append(RRef([0]))
             eventually(lambda: rows()[0] == str(kept[-1].id))
-            terminal.tmux("send-keys", "-t", "w", "Tab")
-            shown = terminal.screen("created at")
-            assert re.search(r"^ *43 +list +program", shown, re.MULTILINE)
-            terminal.tmux("send-keys", "-t", "w", "q")
-            eventually(lambda: code.exists() and code.read_text() != "")
-            assert code.read_text() == "0\n"
-        finally:
-            terminal.tmux("kill-server")
+        assert str(kept[0].id) not in rows()
+        terminal.tmux("send-keys", "-t", "w", "Down")
+        eventually(lambda: rows()[0] == str(kept[-2].id))
+        terminal.tmux("send-keys", "-t", "w", "PageDown", "PageDown", "PageDown")
+        eventually(lambda: rows()[-1] == str(kept[0].id))
+        terminal.tmux("send-keys", "-t", "w", "PageUp", "PageUp", "PageUp", "PageUp")
+        eventually(lambda: rows()[0] == str(kept[-1].id))
+        terminal.tmux("send-keys", "-t", "w", "Tab")
+        shown = terminal.screen("created at")
+        assert re.search(r"^ *43 +list +program", shown, re.MULTILINE)
+        terminal.tmux("send-keys", "-t", "w", "q")
+        eventually(lambda: code.exists() and code.read_text() != "")
+        assert code.read_text() == "0\n"
 
 
 @pytest.mark.processes

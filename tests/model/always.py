@@ -13,12 +13,13 @@ from functools import cached_property
 from typing import TypeVar
 
 from farref.protocol.borrowing import BorrowingUser
-from farref.protocol.effects import Loss
+from farref.protocol.effects import Loss, Resume
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from farref.protocol.lending import LendingUser
 from farref.protocol.messages import (
     Call,
     Cancel,
+    CancelRefused,
     ChildAck,
     Create,
     Delete,
@@ -42,6 +43,7 @@ from .endpoint import ScriptedEndpoint
 from .facts import Facts
 from .reach import reached, references_in, requested
 from .steps import Act, Arrival, Notice
+from .task import Stage
 from .world import InFlight, Taken
 
 Property = TypeVar("Property", bound=Callable[..., str | None])
@@ -342,6 +344,41 @@ def _(taken: Taken) -> str | None:
     for _, _, message in taken.sent:
         if isinstance(message, Cancel) and message.call in taken.before.context.state.held_calls:
             return f"{taken.before.me} cancelled {message.call}, which it has not sent"
+    return None
+
+
+@rule(ALWAYS_STEP, "what is cancelled in the queue does not start")
+def _(taken: Taken) -> str | None:
+    """A request that waits for its turn when its cancel comes is refused in that very step."""
+    if not isinstance(taken.message, Cancel):
+        return None
+    call = taken.message.call
+    for rref, owner in taken.owners.items():
+        sender, request = owner.queue.get(call, (None, None))
+        if sender != call.caller or isinstance(request, Resume):
+            continue
+        refused = any(
+            task.refused and getattr(task.message, "call", None) == call
+            for task in taken.after.tasks
+        )
+        if not refused:
+            return f"{taken.after.me} took the cancel of {call}, and keeps it on {rref}"
+    return None
+
+
+@rule(ALWAYS_STEP, "a cancel is refused only while a function runs")
+def _(taken: Taken) -> str | None:
+    """Who refuses to end a call runs it, or passes on the word of the one who does."""
+    begun = {
+        getattr(task.message, "call", None)
+        for task in taken.before.tasks
+        if task.stage is not Stage.ARRIVED
+    }
+    for _, _, message in taken.sent:
+        if isinstance(message, CancelRefused) and message.call not in begun:
+            relayed = isinstance(taken.message, CancelRefused)
+            if not relayed or message.call not in taken.before.context.state.relayed:
+                return f"{taken.before.me} refuses to end {message.call}, which it does not run"
     return None
 
 

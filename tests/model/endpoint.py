@@ -23,6 +23,7 @@ from farref.protocol.effects import (
     Send,
     Settle,
     Stop,
+    Unstopped,
 )
 from farref.protocol.errors import ReferenceLostError, WorkerDiedError
 from farref.protocol.holders import HolderReport
@@ -35,6 +36,7 @@ from farref.protocol.messages import (
     Descriptor,
     Fetch,
     Hop,
+    Invoke,
     Message,
     Passing,
     Reply,
@@ -121,6 +123,8 @@ class ScriptedEndpoint(Shell):
         self.ordered = ordered
         self.ran: dict[tuple[RRefId, WorkerId], int] = {}
         """In ordered programs: for each object and caller, the request that ran last."""
+        self.unstoppable: set[CallId] = set()
+        """The calls that were to be cancelled, and whose callees have refused."""
         self.victims: set[CallId] = set()
         """Calls that were refused because they waited in a ring."""
         self.laps: dict[tuple[Hop, ...], bool] = {}
@@ -158,6 +162,7 @@ class ScriptedEndpoint(Shell):
             *(self.variables, self.calls, self.inside, self.freed, self.handed, self.buried),
             *(self.owed, self.lost, self.late, self.borrowed, self.took_back, self.over),
             *(self.stood, self.broken, self.errors, self.ran, self.victims, self.laps),
+            self.unstoppable,
             *(self.collected, self.opened, self.loose, self.holder_reports),
         )
         return (
@@ -313,7 +318,11 @@ class ScriptedEndpoint(Shell):
         needed: tuple[str, ...]
         match todo[0] if todo else do.Abandon():
             case do.Wait(call=call, patient=patient) | do.Await(call=call, patient=patient):
-                return not patient or self.calls.get(call) not in self.context.waiting
+                cancelled = task is not None and task.cancelled
+                return not patient or cancelled or self.calls.get(call) not in self.context.waiting
+            case do.Heed(call=call):
+                heeded = self.calls[call]
+                return heeded in self.unstoppable or heeded not in self.context.waiting
             case do.Drop(name=name) | do.Keep(name=name) | do.Pickle(name=name):
                 needed = (name,)
             case do.Need(name=name) | do.Open(name=name) | do.Get(name=name):
@@ -361,7 +370,19 @@ class ScriptedEndpoint(Shell):
             for each in self.tasks
             if each.stage is Stage.IN_LINE and getattr(each.message, "call", None) == effect.call
         )
-        self._replace(task, replace(task, stage=Stage.BEGUN, todo=task.todo[1:]))
+        self._go_on(replace(task, stage=Stage.BEGUN), task)
+
+    def _go_on(self, task: Task, before: Task) -> None:
+        """*task* is past its await, which raises if the task was cancelled."""
+        awaited, *rest = task.todo
+        self._replace(before, replace(task, todo=() if task.cancelled else tuple(rest)))
+        if task.cancelled:
+            self._cancel_nested(awaited)
+
+    def _cancel_nested(self, awaited: Action, *, interrupt: bool = False) -> None:
+        call = self.calls.get(getattr(awaited, "call", ""))
+        if call is not None:
+            self.obey(self.context.cancel(call, interrupt=interrupt))
 
     def refuse(self, effect: Refuse) -> None:
         """Make a task that only answers with the error."""
@@ -376,13 +397,32 @@ class ScriptedEndpoint(Shell):
         self._hand(task)
 
     def stop(self, effect: Stop) -> None:
-        """Refuse the call, unless its task has begun."""
+        """End the call: at once if it has not begun, and else as the real shell does."""
         for task in self.tasks:
             match task:
-                case Task(sender=caller, message=Call(call=call), stage=Stage.ARRIVED) if (
-                    caller == effect.sender and call == effect.call
+                case Task(sender=caller, message=Call() | Invoke() as message) if (
+                    caller == effect.sender and message.call == effect.call
                 ):
-                    self._replace(task, replace(task, refused=True))
+                    self._stop(task, message, interrupt=effect.interrupt)
+                case _:
+                    pass
+
+    def unstopped(self, effect: Unstopped) -> None:
+        self.unstoppable.add(effect.call)
+
+    def _stop(self, task: Task, message: Call | Invoke, *, interrupt: bool) -> None:
+        if task.stage is Stage.ARRIVED and isinstance(message, Call):
+            self._replace(task, replace(task, refused=True))
+        elif task.stage is Stage.ARRIVED:
+            self._replace(task, replace(task, stage=Stage.BEGUN, cancelled=True))
+        elif any(isinstance(each, do.Await) for each in task.todo):
+            self._replace(task, replace(task, cancelled=True))
+        elif not interrupt:
+            self.obey(self.context.refuse_cancel(message.call))
+        else:
+            self._replace(task, replace(task, todo=(), cancelled=True))
+            if task.todo and isinstance(task.todo[0], do.Wait):
+                self._cancel_nested(task.todo[0], interrupt=True)
 
     def lose(self, effect: Lose) -> None:
         """Note whether a value, or an error in its place, was ever there to be freed."""
@@ -500,6 +540,8 @@ class ScriptedEndpoint(Shell):
         elif task.stage is Stage.ASIDE and task.target is not None:
             self._replace(task, replace(task, stage=Stage.IN_LINE))
             self.obey(self.context.resume(task.target, task.message.call))  # type: ignore[union-attr]  # it is a request
+        elif task.todo and task.cancelled and isinstance(task.todo[0], do.Await):
+            self._go_on(task, task)
         elif task.todo:
             action, *rest = task.todo
             later = replace(task, todo=tuple(rest))
@@ -519,7 +561,8 @@ class ScriptedEndpoint(Shell):
 
     def _end(self, task: Task) -> None:
         """The handler returns: its handles go, it answers, and the object is free."""
-        names = task.code.returns if task.code.readable and not task.refused else ()
+        raises = task.refused or task.cancelled or not task.code.readable
+        names = () if raises else task.code.returns
         found = tuple(it for name in names if (it := self._find(task, name)) is not None)
         alias = self._find(task, task.code.alias) if task.code.alias else None
         self._replace(task)
@@ -538,7 +581,8 @@ class ScriptedEndpoint(Shell):
                 kept = tuple(f"inside{index}" for index, _ in enumerate(inside))
                 self._answer(task, Code(names=kept, body=tuple(map(do.Keep, kept))), inside)
             case _:
-                code = Code(names=names if found else (), body=task.code.then)
+                then = () if task.cancelled else task.code.then
+                code = Code(names=names if found else (), body=then)
                 self._answer(task, code, found)
 
     def _answer(self, task: Task, code: Code, rrefs: tuple[RRefId, ...]) -> None:
@@ -640,7 +684,7 @@ class ScriptedEndpoint(Shell):
                 self.calls[name] = call
                 self.obey(effects)
             case do.Revoke(call=name):
-                self.obey(context.cancel(self.calls[name]))
+                self.obey(context.cancel(self.calls[name], interrupt=action.interrupt))
             case do.Drop(name=name):
                 rref = self._unbind(task, name)
                 self.obey(context.drop(rref))
@@ -669,7 +713,7 @@ class ScriptedEndpoint(Shell):
             case do.Abandon():
                 undone, self.unfinished = self.unfinished, ()
                 self.obey(context.abandon(undone))
-            case do.Wait() | do.Await() | do.Need() | do.Rest():
+            case do.Wait() | do.Await() | do.Need() | do.Rest() | do.Heed():
                 pass
             case do.Take(name=name):
                 self._bind(task, name, self.variables.pop(name))

@@ -22,6 +22,7 @@ from farref.protocol.messages import (
     AliasRef,
     Call,
     Cancel,
+    CancelRefused,
     Cargo,
     ChildAck,
     Create,
@@ -171,6 +172,9 @@ FOREIGN = (
     _to_b("a delete of one fork twice", A, Delete(rref=X, forks=(ForkId(B, 1),) * 2)),
     _to_b("a delete of another's fork", C, Delete(rref=X, forks=(ForkId(B, 1),))),
     _to_b("a cancel of another's call", C, Cancel(call=CallId(A, 7), rref=OF_A), ignored=True),
+    _to_b("a refused cancel by another", C, CancelRefused(call=CallId(B, 1))),
+    _to_b("a refused cancel of what was not asked", A, CancelRefused(call=CallId(B, 9))),
+    _to_b("a refused cancel of another's call", A, CancelRefused(call=CallId(A, 1))),
     _to_b("a second creation", A, replace(CREATION, rref=OF_A)),
     _to_b(
         "a creation with a known fork",

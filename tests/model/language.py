@@ -45,6 +45,7 @@ VERBS: dict[str, tuple[Any, dict[str, str]]] = {
     "need": (do.Need, {"": "name"}),
     "take": (do.Take, {"": "name"}),
     "cancel": (do.Revoke, {"": "call"}),
+    "heed": (do.Heed, {"": "call"}),
     "drop": (do.Drop, {"": "name"}),
     "keep": (do.Keep, {"": "name", "as": "under"}),
     "put": (do.Put, {"": "name", "into": "into"}),
@@ -63,6 +64,7 @@ ADVERBS: dict[str, dict[str, bool]] = {
     "uncopied": {"copy": False},
     "copied": {"copy": True},
     "impatiently": {"patient": False},
+    "interrupting": {"interrupt": True},
     "lent": {"for_call": True},
 }
 OPTIONS = {

@@ -21,6 +21,7 @@ from farref.protocol.messages import (
     Ack,
     Call,
     Cancel,
+    CancelRefused,
     ChildAck,
     Create,
     Cut,
@@ -226,6 +227,20 @@ REQUESTS: dict[str, Callable[[Taken], bool]] = {
             for task in taken.after.tasks
             for call in (taken.message.call,)
         )
+    ),
+    "no cancel is refused": lambda taken: any(
+        isinstance(envelope.message, CancelRefused) for envelope in taken.sent
+    ),
+    "no refusal of a cancel comes after the reply": lambda taken: (
+        isinstance(taken.message, CancelRefused)
+        and taken.message.call not in taken.before.context.waiting
+    ),
+    "no method that awaits is cancelled": lambda taken: any(
+        task.cancelled and task.stage in {Stage.ASIDE, Stage.IN_LINE} for task in taken.after.tasks
+    ),
+    "no cancelled task cancels what it waits for": lambda taken: (
+        any(isinstance(envelope.message, Cancel) for envelope in taken.sent)
+        and any(task.cancelled for task in taken.after.tasks)
     ),
     "no call waits for itself": lambda taken: (
         isinstance(taken.message, Invoke | Fetch)

@@ -122,7 +122,15 @@ class Take:
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
-    """Cancel *call*."""
+    """Cancel *call*; with *interrupt* also if a plain function runs it."""
+
+    call: str
+    interrupt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Heed:
+    """Go on when *call*, which was cancelled, has settled, or its callee has refused."""
 
     call: str
 
@@ -207,6 +215,7 @@ Action = (
     | Need
     | Take
     | Revoke
+    | Heed
     | Drop
     | Keep
     | Put

@@ -45,6 +45,8 @@ class Task:
     todo: Script = ()
     frame: tuple[tuple[str, RRefId], ...] = ()
     refused: bool = False
+    cancelled: bool = False
+    """It began, and its caller cancelled it: it ends where it awaits, or was interrupted."""
 
     @property
     def cargo(self) -> Cargo:

@@ -99,6 +99,8 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
                 direct=bool(fields.get("direct", False)),
                 follow=bool(fields.get("follow", True)),
             )[1]
+        case "cancel":
+            return context.cancel(give.call(), interrupt=bool(fields.get("interrupt", False)))
         case "tell":
             return context.tell(give.to(), give.cargo())
         case "reply":
@@ -114,8 +116,8 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
         case "suspect_cycle":
             return context.suspect_cycle(give.rrefs("rrefs"), cuts=bool(fields.get("cuts", True)))
         case (
-            "cancel" | "done" | "give_up_cycle" | "pause" | "resume" | "scanned" | "stand_for"
-            | "suspect" | "weigh_cycle"
+            "done" | "give_up_cycle" | "pause" | "refuse_cancel" | "resume" | "scanned"
+            | "stand_for" | "suspect" | "weigh_cycle"
         ) as method:  # fmt: skip
             arguments = [give.field(name, kind) for name, kind in INPUTS[method].items()]
             effects: list[Effect] = getattr(context, method)(*arguments)

@@ -50,6 +50,7 @@ LOOKS: dict[str, Appearance] = {
     "Holders": Appearance(107, "looked"),
     "Cut": Appearance(203, "cut", ("cut {rref}", "cut")),
     "Cancel": Appearance(GREY, "cancel"),
+    "CancelRefused": Appearance(GREY, "not cancelled"),
     "CreditAsked": Appearance(GREY, "creditasked"),
     "CreditGiven": Appearance(GREY, "creditgiven"),
     "Bulk": Appearance(245, "bulk"),

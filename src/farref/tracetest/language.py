@@ -221,6 +221,12 @@ def reply(world: World, words: Words) -> None:
     endpoint.end(f"call {which}", words.clause_rrefs("with"))
 
 
+def refuse(world: World, words: Words) -> None:
+    """refuse B CALL - a plain function of B runs the call, which its caller cancels: it goes on."""
+    endpoint, which = words.endpoint(), words.call()
+    endpoint.act(lambda: endpoint.context.refuse_cancel(which))
+
+
 def blocked(world: World, words: Words) -> None:
     """blocked B CALL [for CALL] - the code of B's first call waits for the second, or for none."""
     endpoint, run, calls = words.endpoint(), words.call(), words.clause_calls("for")
@@ -440,7 +446,7 @@ COMMANDS: dict[str, Callable[[World, Words], None]] = {
     for command in (
         *(sharing, endpoints, given, recorded, channels),
         *(own, remote, tell, send, call, invoke, fetch, wait, cancel, pickle, abandon),
-        *(hold, drop, release, resolve, alias, reply, pause, resume, blocked),
+        *(hold, drop, release, resolve, alias, reply, refuse, pause, resume, blocked),
         *(suspect, put, search, does),
         *(deliver, settle, lose, duplicate, packet, tick, forge),
         *(kill, died, bury),

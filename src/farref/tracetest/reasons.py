@@ -14,6 +14,7 @@ from ..protocol.messages import (
     AliasGone,
     AliasRef,
     Cancel,
+    CancelRefused,
     Canonical,
     CreditAsked,
     CreditGiven,
@@ -128,6 +129,8 @@ def why_silent(context: Context, sender: WorkerId, message: Message) -> list[str
     match message:
         case Cancel(call=call):
             return [f"({me} has no call {call} of {sender}'s in a queue)"]
+        case CancelRefused(call=call):
+            return [f"({me} has the reply to {call} already)"]
         case Probe():
             return [f"({me} ends it: it has been here, or the ring is no more)"]
         case Holders(look=look):

@@ -32,6 +32,7 @@ from ..protocol.effects import (
     Send,
     Settle,
     Stop,
+    Unstopped,
     Weigh,
 )
 from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
@@ -264,7 +265,9 @@ def effect_text(me: WorkerId, effect: Effect) -> str:
             lost = f", and {rref} with it" if rref is not None else ""
             return f"{me} gets no reply to {call}: {worker} died{lost}"
         case Stop(call=call):
-            return f"{me} is to take back call {call}, if that waits for a thread or a future"
+            return f"{me} is to end call {call}, unless a plain function runs it"
+        case Unstopped(call=call):
+            return f"{me} is told that {call} goes on"
         case Confirmed(rref=rref):
             return f"{me} is confirmed as a user of {rref}"
         case Lose(rref=rref, why=why):

@@ -31,6 +31,7 @@ from ..protocol.effects import (
     Send,
     Settle,
     Stop,
+    Unstopped,
     Weigh,
 )
 from ..protocol.messages import Cargo, Create, Reply, Tell, target_of
@@ -134,6 +135,9 @@ class Shell(ABC):
     def stop(self, effect: Stop) -> None:  # noqa: B027 - not all programs cancel
         """Take the cancellation of a call, which may have begun."""
 
+    def unstopped(self, effect: Unstopped) -> None:  # noqa: B027 - not all programs cancel
+        """Take the news that a cancelled call goes on."""
+
     # ---- effects and messages
 
     def obey(self, effects: list[Effect]) -> None:
@@ -180,6 +184,8 @@ class Shell(ABC):
                 self.fail(effect)
             case Stop():
                 self.stop(effect)
+            case Unstopped():
+                self.unstopped(effect)
             case Confirmed():
                 pass
             case _:

@@ -9,7 +9,6 @@ import inspect
 import itertools
 import logging
 import os
-import pickle
 import signal
 import threading
 from typing import TYPE_CHECKING, Any
@@ -30,9 +29,7 @@ from farref import (
 )
 from farref.actors.shells import mailbox
 from farref.actors.values import packing
-from farref.protocol.effects import Stop
-from farref.protocol.ids import CallId
-from farref.protocol.messages import Call, Cargo
+from farref.protocol.messages import Cargo
 from farref.serialization.payload import Payload
 
 from ...waiting import PATIENCE, eventually
@@ -467,32 +464,6 @@ def test_a_handler_waits_while_a_function_is_pickled(monkeypatch: pytest.MonkeyP
         system.worker("B")
         pickled = Interrupting("/library.py", "/spaces.py", handler=call).at_every_place(way, 5)
         assert sum(1 for _ in itertools.islice(pickled, 60)) > 20
-
-
-def test_a_call_that_starts_while_it_is_cancelled_is_not_remembered(alone: System) -> None:
-    endpoint, server = alone.endpoint, alone.endpoint.server
-    call = CallId(endpoint.core.me, 1000)
-    payload = Payload(pickle.dumps((list, (), {})), tag="list")
-    request = Call(call=call, cargo=Cargo(payload=payload), chain=())
-    starts, begun = threading.Thread(target=server._run, args=(request, None)), threading.Event()
-
-    class Meanwhile(set[CallId]):
-        def __contains__(self, what: object) -> bool:
-            found = super().__contains__(what)
-            if starts.ident is None:
-                starts.start()
-                assert begun.wait(PATIENCE)  # not its end: the reply needs the lock
-            return found
-
-        def remove(self, what: CallId) -> None:
-            super().remove(what)
-            begun.set()
-
-    server.unstarted = Meanwhile([call])
-    with endpoint.core.lock:
-        server._stop(Stop(endpoint.core.me, call), [])
-    starts.join(PATIENCE)
-    assert not server.unstarted
 
 
 def test_a_packet_that_leaves_when_its_system_has_ended_is_no_error(
