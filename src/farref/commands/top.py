@@ -10,6 +10,7 @@ import sys
 import termios
 import time
 import tty
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
     from ..top.figures import Figures
 
-SHARE = 0.02
-"""The part of a core that the answers of all endpoints may take."""
 KEYS = re.compile("\x1b[\\[O][A-Z]|.", re.DOTALL)
 """A key, as a terminal sends it."""
 ARROWS = {"A": "up", "B": "down"}
@@ -59,14 +58,7 @@ def top(
         raise typer.BadParameter(f"use one of {', '.join(SORTS)}", param_hint="--sort")
     view, console = TopView(sort=sort, search=search), Console()
     with contextlib.suppress(KeyboardInterrupt), failing("top"), attached(name) as system:
-        looks = Looks()
-
-        def look() -> tuple[Figures, float]:
-            """The figures now, and when to look again."""
-            overview = system.overview(timeout=timeout, latencies=max(10.0, 3 * every))
-            took = sum(each.took for each in overview.endpoints.values())
-            return looks.figures(overview), time.monotonic() + max(every, took / SHARE)
-
+        look = partial(Looks().look, system, every, timeout)
         try:
             if console.is_terminal and not (as_json or once):
                 _watch(look, view, console)
