@@ -78,7 +78,7 @@ class EndpointOverview(msgspec.Struct, frozen=True):
     """The address of its host; empty if the system has one host only."""
     counters: Counters
     took: float
-    """Seconds that the endpoint needed for this answer."""
+    """Seconds of a core that the endpoint needed for this answer."""
     latencies: dict[str, dict[int, int]]
     """For each endpoint that it has called: the calls and fetches that were answered while somebody
     looked, by the step of their latency (`LATENCY_STEPS`)."""
@@ -123,7 +123,7 @@ def quantile(latencies: Mapping[int, int], part: float) -> float | None:
 
 def overview_of(counting: Counting, objects: Objects, seconds: float) -> EndpointOverview:
     """The overview of one endpoint. Its latencies are counted for *seconds* from now on."""
-    began, core = time.perf_counter(), counting.core
+    began, core = time.thread_time(), counting.core
     with core.lock:
         owners, users = core.context.owners, core.context.users
         own, each = _part(owners)
@@ -159,7 +159,7 @@ def overview_of(counting: Counting, objects: Objects, seconds: float) -> Endpoin
         ),
         holds={spell(owner): every * count for owner, count in holds.items()},
         errors=tuple(RecentError(*each) for each in counting.server.recent.copy()),
-        took=time.perf_counter() - began,
+        took=time.thread_time() - began,
     )
 
 

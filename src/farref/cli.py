@@ -10,6 +10,7 @@ import typer
 import typer.core
 
 from .actors.hosting.versions import FARREF
+from .commands.dashboard import dashboard
 from .commands.debug import debug
 from .commands.demo import demo
 from .commands.down import down
@@ -92,7 +93,7 @@ def _help(command: Callable[..., None]) -> str:
     return "\n\n".join(" ".join(each.split()) for each in paragraphs)
 
 
-for _command in (debug, demo, down, gc, join, key, metrics, ps, refs, rendezvous):
+for _command in (dashboard, debug, demo, down, gc, join, key, metrics, ps, refs, rendezvous):
     app.command(help=_help(_command))(_command)
 # Behind the program's name, options are the program's.
 app.command(context_settings={"allow_interspersed_args": False}, help=_help(run))(run)

@@ -129,7 +129,7 @@ def _listed() -> Iterator[tuple[str, str, str]]:
         yield name, found.sentence, found.sharing
     for name in PROGRAMS:
         lacks = ", ".join(harness.missing(name))
-        needs = f" Needs {lacks}: {harness.INSTALL}" if lacks else ""
+        needs = f" Needs {lacks} ({harness.INSTALL})." if lacks else ""
         yield name, harness.about(name)[0] + needs, "any"
 
 

@@ -14,6 +14,7 @@ from ..actors.base.lacks import hint
 from ..actors.inspect import metrics as table
 from ..actors.inspect.snapshot import count
 from ..console import echo, write, write_json
+from ..hostnames import LOOPBACK, are_ours, url
 from ..protocol.errors import FarrefError, SystemDownError
 from .failing import failing
 from .refs import PATIENCE, AnswerTimeout, SystemName, attached
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from ..actors.api.system import System
     from ..actors.core.counters import Counters
 
-LOOPBACK = "127.0.0.1"
 SLOW = 10.0
 """Seconds that a client has to send its request."""
 
@@ -95,7 +95,7 @@ def _serve(system: System, address: str, port: int, timeout: float, names: Seque
     try:
         server = ThreadingHTTPServer(
             (address, port),
-            partial(_Handler, text, {"localhost", address.lower(), *map(str.lower, names)}),
+            partial(_Handler, text, {address, *names}),
         )
     except OSError as error:
         raise OSError(
@@ -108,9 +108,7 @@ def _serve(system: System, address: str, port: int, timeout: float, names: Seque
             threading.Thread(target=server.serve_forever, daemon=True).start()
         except RuntimeError as error:
             raise OSError(f"cannot serve: {error}{hint(error)}") from error
-        host, bound = server.server_address[:2]
-        shown = f"[{host!s}]" if ":" in str(host) else str(host)
-        echo(f"serving http://{shown}:{bound}/metrics", err=True)
+        echo(f"serving {url(server.socket)}metrics", err=True)
         try:
             system.serve()
         except SystemDownError as error:
@@ -132,8 +130,8 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(*connection)
 
     def do_GET(self) -> None:
-        if not all(map(self._is_ours, self.headers.get_all("Host", ()))):
-            # Else a page of another site, whose name resolves to this address, could read them.
+        reached = self.connection.getsockname()[0]
+        if not are_ours(self.headers.get_all("Host", ()), reached, self._names):
             self.send_error(
                 HTTPStatus.MISDIRECTED_REQUEST,
                 "ask by the address of this server, or give farref metrics the --host in your URL",
@@ -152,15 +150,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-
-    def _is_ours(self, host: str) -> bool:
-        """Whether the header *host* names this server: its address, or a name it was given."""
-        if host.startswith("["):
-            name = host[1:].partition("]")[0]
-        else:
-            name = host.rpartition(":")[0] if ":" in host else host
-        reached = str(self.connection.getsockname()[0]).removeprefix("::ffff:")
-        return name.lower() in {*self._names, reached.lower()}
 
     def log_message(self, *_: Any) -> None:
         """Say nothing: a scraper comes every few seconds."""

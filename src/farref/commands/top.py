@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import Annotated
 
 import msgspec
 import typer
@@ -16,12 +17,6 @@ from ..top.screen import ALL, SORTS, TopView, picture
 from ..top.terminal import interact
 from .failing import failing
 from .refs import PATIENCE, AnswerTimeout, SystemName, attached
-
-if TYPE_CHECKING:
-    from ..top.figures import Figures
-
-SHARE = 0.02
-"""The part of a core that the answers of all endpoints may take."""
 
 
 def top(
@@ -48,14 +43,7 @@ def top(
         raise typer.BadParameter(f"use one of {', '.join(SORTS)}", param_hint="--sort")
     view, console = TopView(sort=sort, search=search), Console()
     with contextlib.suppress(KeyboardInterrupt), failing("top"), attached(name) as system:
-        looks = Looks()
-
-        def look() -> tuple[Figures, float]:
-            """The figures now, and when to look again."""
-            overview = system.overview(timeout=timeout, latencies=max(10.0, 3 * every))
-            took = sum(each.took for each in overview.endpoints.values())
-            return looks.figures(overview), time.monotonic() + max(every, took / SHARE)
-
+        look = partial(Looks().look, system, every, timeout)
         try:
             if console.is_terminal and not (as_json or once):
                 interact(look, lambda seen, *size: picture(seen, view, *size), view, console)

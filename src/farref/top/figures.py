@@ -17,8 +17,11 @@ from ..actors.inspect.overview import quantile
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ..actors.api.system import System
     from ..actors.inspect.overview import EndpointOverview, NewObject, Overview
 
+SHARE = 0.02
+"""The part of a core that the answers of all endpoints may take."""
 MOST_EVENTS = 200
 """Deaths and errors that are remembered."""
 
@@ -113,6 +116,15 @@ class Looks:
         self._gone: set[str] = set()
         self._errors: dict[str, float] = {}
         """When the latest error of each endpoint was."""
+
+    def look(self, system: System, every: float, timeout: float) -> tuple[Figures, float]:
+        """The figures of *system* now, and when to look again, if possible *every* few seconds.
+
+        Waits at most *timeout* seconds for an endpoint. Raises `SystemDownError`.
+        """
+        overview = system.overview(timeout=timeout, latencies=max(10.0, 3 * every))
+        took = sum(each.took for each in overview.endpoints.values())
+        return self.figures(overview), time.monotonic() + max(every, took / SHARE)
 
     def figures(self, overview: Overview) -> Figures:
         """The figures of *overview*, which is later than those before."""

@@ -118,7 +118,7 @@ def latency(seconds: float | None) -> str:
 
 def picture(figures: Figures, view: TopView, width: int, height: int) -> Group:
     """The figures in *width* columns and *height* lines."""
-    parts: list[RenderableType] = [_head(figures)]
+    parts: list[RenderableType] = [head(figures)]
     together = view.pane == "all"
     shown = [MAKERS[name](figures, view, width) for name in (TOGETHER if together else [view.pane])]
     room = height - 3 - 3 * len(shown)
@@ -147,7 +147,8 @@ def _shares(wanted: Sequence[int], room: int) -> list[int]:
     return shares
 
 
-def _head(figures: Figures) -> Text:
+def head(figures: Figures) -> Text:
+    """The system as a whole, in one line."""
     endpoints = figures.endpoints
     calls = sum(each.calls or 0 for each in endpoints)
     deaths = sum(event.kind == "death" for event in figures.events)

@@ -1,0 +1,1 @@
+"""A running system in a browser: `farref dashboard`."""

@@ -1,0 +1,36 @@
+"""By which name an HTTP request asks for a server of ours.
+
+A page of another site can make its own name resolve to this address. Its scripts then reach the
+server as their own, but their requests carry that name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterable
+
+LOOPBACK = "127.0.0.1"
+
+
+def are_ours(hosts: Iterable[str], reached: str, names: Iterable[str]) -> bool:
+    """Whether each of these headers ``Host`` names the address that was *reached*, or a known name.
+
+    Known are *names* and ``localhost``, with any port.
+    """
+    known = {"localhost", reached.removeprefix("::ffff:").lower(), *map(str.lower, names)}
+    return all(_name(host).lower() in known for host in hosts)
+
+
+def _name(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.rpartition(":")[0] if ":" in host else host
+
+
+def url(listening: socket.socket) -> str:
+    """The address of the server at this socket."""
+    host, port = listening.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
