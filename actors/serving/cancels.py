@@ -25,14 +25,13 @@ instruction that calls the function; the frames above it must be the user's. The
 and raises, in one go of C code, in which no other thread runs. A thread that runs Python code gives
 way at a place where it raises such an exception itself, and one that is in C code does so when that
 returns. So the exception comes up in the user's code, at the latest at the first instruction of a
-function that C code calls. `Server._go` takes it back if the function has ended before. A function
+function that C code calls. `Server._go` catches it if the function has ended before. A function
 that waits in the library is not struck: the call that it waits for is cancelled, in the same way.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import sys
 import time
 from concurrent.futures import CancelledError
@@ -73,10 +72,6 @@ KEPT_OUT_AT_TOP = KEPT_OUT | {"asyncio", "concurrent"}
 
 CALLS = "CALL_FUNCTION_EX"
 """The instruction of `Server._go` that calls the function. It has one of these."""
-NOTHING = ctypes.py_object()
-raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
-raise_in.argtypes = ctypes.c_ulong, ctypes.py_object
-raise_in.restype = ctypes.c_int
 
 
 class Cancels(Internal):
@@ -105,6 +100,10 @@ class Cancels(Internal):
         """A call leaves them, in this order, when it is about to be answered."""
         self.struck: set[CallId] = set()
         """The calls in whose threads an exception was raised, or is about to be."""
+        self.raise_in: Any = None
+        """C's `PyThreadState_SetAsyncExc`, from the first interrupt on: most need none."""
+        self.error: type[BaseException]
+        """What it raises."""
 
     # ---- in the thread that runs the call
 
@@ -162,8 +161,12 @@ class Cancels(Internal):
     def _interrupt(self, call: CallId) -> None:
         """Raise `CancelledError` where the function of *call* runs, as soon as that is possible."""
         import asyncio  # noqa: PLC0415 - most processes cancel nothing
+        import ctypes  # noqa: PLC0415
         import dis  # noqa: PLC0415
 
+        raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+        raise_in.argtypes, raise_in.restype = (ctypes.c_ulong, ctypes.py_object), ctypes.c_int
+        self.raise_in, self.error = raise_in, asyncio.CancelledError
         (at,) = (each.offset for each in dis.get_instructions(self._code) if each.opname == CALLS)
         pause = SOON
         while call in self.running and not self._core.closed:
@@ -171,13 +174,13 @@ class Cancels(Internal):
             if function is not None:
                 if self._waits.cancel(call):
                     return  # the wait raises: another exception would strike its cleanup
-                if self._strike(call, function[0], at, asyncio.CancelledError):
+                if self._strike(call, function[0], at):
                     return
             time.sleep(pause)
             pause = min(2 * pause, LATER)
 
-    def _strike(self, call: CallId, thread: int, at: int, error: type[BaseException]) -> bool:
-        """Raise *error* in *thread*, if it runs the function of *call*. Returns whether it does.
+    def _strike(self, call: CallId, thread: int, at: int) -> bool:
+        """Raise `error` in *thread*, if it runs the function of *call*. Returns whether it does.
 
         The function is called at the instruction *at*.
         """
@@ -190,7 +193,7 @@ class Cancels(Internal):
         below = map(attrgetter("f_back"), frames[:-1])
         now = chain(top, below, map(attrgetter("f_lasti"), frames[-1:]))
         unmoved = map(all, (map(eq, now, (*frames, at)),))
-        if list(map(raise_in, compress((thread,), unmoved), (error,))):
+        if list(map(self.raise_in, compress((thread,), unmoved), (self.error,))):
             return True
         self.struck.discard(call)
         return False

@@ -53,7 +53,7 @@ from ..values.packing import LEAVING, Pack, opened
 from ..values.several import PART, check_run
 from ..values.wrapper import ByValue
 from . import operations
-from .cancels import NOTHING, Cancels, cancel_on, raise_in
+from .cancels import Cancels, cancel_on
 from .loop import Loop
 from .outcomes import Outcomes
 from .resolving import Resolving
@@ -268,7 +268,14 @@ class Server:
                         result = function(*args, **kwargs)
                     finally:
                         if cancels.struck and request.call in cancels.struck:
-                            raise_in(by, NOTHING)  # no Python function, which would be struck
+                            # No Python function, which would be struck. An exception that was only
+                            # taken back would leave Python's flag for one behind, for ever.
+                            try:
+                                cancels.raise_in(by, cancels.error)
+                                while True:
+                                    pass
+                            except cancels.error:
+                                pass
                             cancels.struck.discard(request.call)
                     if request.cargo.descriptors:  # their handles end here, if it keeps none
                         core.discards.releaser = by

@@ -316,5 +316,5 @@ app()
         timeout=100,
     )
     rows = {line.split()[0]: line for line in run.stdout.splitlines() if line.strip()}
-    assert "Needs networkx: pip install 'farref[examples]'" in rows["pagerank"]
+    assert "Needs networkx (pip install 'farref[examples]')." in rows["pagerank"]
     assert "Needs" not in rows["wordcount"]
