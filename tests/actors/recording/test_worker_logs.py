@@ -129,6 +129,9 @@ def test_no_record_is_lost_without_a_word(tmp_path: Path, count: int) -> None:
     with farref.System() as system:
         system.worker("B")
         farref.rpc_sync("B", flood, (int(sys.argv[1]),))
+        for _ in range(20):  # what is dropped is counted with a later record that is not
+            time.sleep(0.2)
+            farref.rpc_sync("B", log.info, ("later",))
     """,
         str(count),
         seconds=110,
@@ -138,6 +141,4 @@ def test_no_record_is_lost_without_a_word(tmp_path: Path, count: int) -> None:
     assert numbers == sorted(set(numbers))
     if count < 10_000:
         assert len(numbers) == count
-    assert len(numbers) + sum(dropped) <= count
-    # What was dropped at the very end has no later record to be counted with.
-    assert len(numbers) + sum(dropped) > count * 0.9
+    assert count <= len(numbers) + sum(dropped) <= count + 20
