@@ -37,7 +37,7 @@ _latest = threading.local()
 
 
 def stop(debugging: Debugging, frame: FrameType, *, header: str | None = None) -> None:
-    """AtBreakpoint in *frame*, after the call of `breakpoint()` in it. *header* is as in `pdb`.
+    """Stop in *frame*, after the call of `breakpoint()` in it. *header* is as in `pdb`.
 
     Raises `DebuggerError` if there is no terminal for a session.
     """
@@ -96,7 +96,7 @@ class Session(pdb.Pdb, Internal):
             return "quit\n"
 
     def set_trace(self, frame: FrameType | None = None, **options: Any) -> None:
-        """AtBreakpoint in *frame* as soon as it goes on."""
+        """Stop in *frame* as soon as it goes on."""
         bottom = outer = frame
         while outer is not None and not self.is_skipped_module(outer.f_globals.get("__name__", "")):
             bottom, outer = outer, outer.f_back

@@ -54,14 +54,11 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
     from ...protocol.ids import CallId
-    from ...protocol.messages import Call, Invoke, Request
-    from ...serialization.errors import Failure
+    from ...protocol.messages import Call, Invoke
     from ..calls.waits import Waits
     from ..core.brief import Later
     from ..core.core import Core
-
-    Finish = Callable[[Request, Cell], object]
-    Fail = Callable[[BaseException, Request], Failure]
+    from .outcomes import Fail, Finish
 
 SOON, LATER = 0.001, 0.05
 """Seconds between two attempts to interrupt a function: at first, and at most."""
@@ -161,8 +158,8 @@ class Cancels(Internal):
     def _interrupt(self, call: CallId) -> None:
         """Raise `CancelledError` where the function of *call* runs, as soon as that is possible."""
         import asyncio  # noqa: PLC0415 - most processes cancel nothing
-        import ctypes  # noqa: PLC0415
-        import dis  # noqa: PLC0415
+        import ctypes  # noqa: PLC0415 - as above
+        import dis  # noqa: PLC0415 - as above
 
         raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
         raise_in.argtypes, raise_in.restype = (ctypes.c_ulong, ctypes.py_object), ctypes.c_int

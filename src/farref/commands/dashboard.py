@@ -12,6 +12,7 @@ from ..console import echo
 from ..hostnames import LOOPBACK, url
 from ..protocol.errors import SystemDownError
 from .failing import failing
+from .metrics import HostNames
 from .refs import PATIENCE, AnswerTimeout, SystemName, attached
 
 if TYPE_CHECKING:
@@ -36,14 +37,7 @@ def dashboard(
             help="Where it listens. It does not encrypt: from other machines use an SSH tunnel.",
         ),
     ] = LOOPBACK,
-    names: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--host",
-            metavar="NAME",
-            help="A name by which browsers may ask, besides the address. May be repeated.",
-        ),
-    ] = None,
+    names: HostNames = None,
     timeout: AnswerTimeout = PATIENCE,
 ) -> None:
     """Show a running system in a browser: what top and refs --why show.

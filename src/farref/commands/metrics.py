@@ -28,6 +28,17 @@ if TYPE_CHECKING:
 SLOW = 10.0
 """Seconds that a client has to send its request."""
 
+HostNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--host",
+        metavar="NAME",
+        help="A name by which HTTP requests may ask, besides the address they reach. "
+        "May be repeated.",
+    ),
+]
+"""An option of commands that serve by HTTP."""
+
 
 def metrics(
     name: SystemName = None,
@@ -49,15 +60,7 @@ def metrics(
             help="Where --serve listens. Anybody who reaches it may read the metrics.",
         ),
     ] = LOOPBACK,
-    names: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--host",
-            metavar="NAME",
-            help="With --serve: a name by which clients may ask, besides the address they reach. "
-            "May be repeated.",
-        ),
-    ] = None,
+    names: HostNames = None,
     timeout: AnswerTimeout = PATIENCE,
     as_json: Annotated[bool, typer.Option("--json", help="The counters as JSON.")] = False,
 ) -> None:
