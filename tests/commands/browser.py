@@ -25,6 +25,9 @@ os.execv(sys.argv[3], sys.argv[3:])
 """
 """The browser reads its commands from descriptor 3, and answers at 4."""
 
+ANSWER = 100.0
+"""Seconds for an answer that takes seconds on an idle machine: about each of 100,000 objects."""
+
 
 class Browser:
     """A browser with one page. `errors` has those of its console, refusals by policy too."""
@@ -101,7 +104,7 @@ class Browser:
     def shows(self, text: str, where: str = "body") -> None:
         """Wait until the element *where* has *text*."""
         seen = f"document.querySelector({where!r})?.innerText ?? ''"
-        eventually(lambda: text in self.js(seen), lambda: self.js(seen))
+        eventually(lambda: text in self.js(seen), lambda: self.js(seen), ANSWER)
 
     def press(self, *keys: str) -> None:
         """Press keys: characters, or names such as ``Enter``."""

@@ -433,6 +433,7 @@ class Relay:
 
 
 @pytest.mark.processes
+@pytest.mark.timeout(300)
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (Debian's package: chromium)")
 def test_the_page_in_a_browser(tmp_path: Path) -> None:
     with System(silence=None, sites=True, timeout=PATIENCE) as system:
