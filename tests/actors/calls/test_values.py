@@ -1021,6 +1021,7 @@ def _arrives(name: str) -> bool:
 @pytest.mark.processes
 def test_only_the_values_in_slots_fail_at_a_receiver_without_descriptors(slotted: System) -> None:
     slotted.worker("C")
+    assert farref.rpc_sync("B", len, ("abc",)) == 3  # now it has a connection to this program
     assert farref.rpc_sync("B", refused_without_descriptors, ("C",))
 
 
