@@ -40,8 +40,8 @@ SUITE = "torch.testing._internal.distributed.rpc.rpc_test"
 CLASSES = ("RpcTest", "TensorPipeAgentRpcTest")
 LIST = Path(__file__).with_name("torch_rpc.json")
 PASSES = "passes"
-BY_LUCK = "test_dynamic_rpc_init_rpc"
-"""It passes if the other ranks come before rank 0 leaves."""
+BY_LUCK = "test_dynamic_and_static_init_rpc_together"
+"""It passes if the last rank comes before the processes of the others have ended."""
 
 
 class PrivateName(RuntimeError):

@@ -62,6 +62,8 @@ T = TypeVar("T")
 log = logger(__name__)
 
 START_PATIENCE = 30.0
+START_LOOK = 0.5
+"""Seconds between two looks whether the system to attach to has ended."""
 DRAIN = 2.0
 """Seconds for the last messages to arrive: a stopped actor acknowledges nothing."""
 ALONE = "its other hosts may go on: the registrar, or the registry, did not answer"
@@ -99,12 +101,17 @@ class Stay:
         threads: int,
         place: str = "",
         *,
+        entry: dict[str, Any] | None = None,
         attached: bool = False,
         ends: bool = False,
     ) -> None:
-        """*name* and *threads* are those of the program; *place* is this host, if it joins."""
+        """*name* and *threads* are those of the program; *place* is this host, if it joins.
+
+        *entry* is that of the system in the directory, if the program found it there.
+        """
         self._settings = settings
         self._asked_name = name
+        self._entry = entry
         self._threads = threads
         self.asys = asys
         self.name = settings.system
@@ -208,11 +215,15 @@ class Stay:
         return serving
 
     def _await(self, answer: concurrent.futures.Future[T]) -> T:
-        if not self.port.wait(answer, START_PATIENCE):
-            raise SystemDownError(
-                f"system {self.name!r} did not answer in {START_PATIENCE:g} s; it is overloaded, "
-                "stopped, or has ended"
-            )
+        end = time.monotonic() + START_PATIENCE
+        while not self.port.wait(answer, START_LOOK):
+            if self._entry is not None and not directory.has(self.name, self._entry):
+                raise SystemDownError(f"system {self.name!r} has just ended")
+            if time.monotonic() > end:
+                raise SystemDownError(
+                    f"system {self.name!r} did not answer in {START_PATIENCE:g} s; it is "
+                    "overloaded, stopped, or has ended"
+                )
         return answer.result(0)
 
     # ---- the end

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
 from thespian.actors import (
     Actor,
     ActorAddress,
+    ActorSystemFailure,
     ActorSystemMessage,
     InvalidActorSpecification,
     PoisonMessage,
@@ -72,8 +73,8 @@ T = TypeVar("T")
 
 log = logger(__name__)
 
-LACKS = (OSError, MemoryError, RuntimeError, InvalidActorSpecification)
-"""The errors for want of descriptors, memory, disk or threads."""
+LACKS = OSError, MemoryError, RuntimeError, InvalidActorSpecification, ActorSystemFailure
+"""The errors for want of descriptors, memory, disk, threads, or an admin that answers."""
 SHOWN = 1.0
 """Seconds that endpoints have to answer for the table in a notebook."""
 MOST_NAMES = 8
@@ -281,7 +282,7 @@ class System:
         self._base = entry["base"]
         settings = Settings(system=name, timeout=timeout)
         with _errors(f"cannot attach to system {name!r}", LACKS):
-            self._enter(Stay(asys, settings, program, threads, attached=True))
+            self._enter(Stay(asys, settings, program, threads, entry=entry, attached=True))
         return self
 
     @classmethod

@@ -131,6 +131,16 @@ def find(name: str) -> dict[str, Any]:
     return entry
 
 
+def has(name: str, entry: dict[str, Any]) -> bool:
+    """Whether the system of *entry*, which was found as *name*, still runs."""
+    path = _path(name)
+    with contextlib.suppress(SystemDownError, FileNotFoundError):
+        found = _whole(path)
+        same = all(found.get(key) == entry.get(key) for key in ("pid", "started"))
+        return same and _runs(path)
+    return False
+
+
 def not_running(name: str, running: Iterable[str]) -> SystemDownError:
     """The error if *name* is not among the *running* systems."""
     others = ", ".join(sorted(running)) or "none"

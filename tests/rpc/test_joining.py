@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import signal
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from ..actors.scripts import started
+from ..waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.processes
 
+KEEPER = "farref.rpc.keeper"
 MIXED = "RPC group mixes statically and dynamically initialized members which is not supported"
 PROGRAM = """
-import os, sys, threading
+import os, signal, sys, threading, time
 import farref.rpc as rpc
 
 def begin(name, rank, **size):
@@ -44,6 +48,12 @@ def wait_for(what):
     with came:
         assert came.wait_for(lambda: what in events, 30), what
 
+def until(expected):
+    end = time.monotonic() + 30
+    while (found := there()) != expected and time.monotonic() < end:
+        time.sleep(0.01)
+    print(found)
+
 if sys.argv[1] == "first":
     begin("first", 0)
     wait_for("second is here")
@@ -51,11 +61,15 @@ if sys.argv[1] == "first":
     tell("second may leave")
     wait_for("third is here")
     print(there())
-    tell("first leaves")
-    rpc.shutdown()  # waits until the others have left
-    print(events[-1])
+    rpc.shutdown()
     sys.exit()
+if sys.argv[1] == "killed":
+    begin("first", 0)
+    rpc.rpc_sync("third", tell, args=("rank 0 is here",))
+    os.kill(os.getpid(), signal.SIGKILL)
 begin("second", 3)
+while there()[0] is None:
+    time.sleep(0.01)
 rpc.rpc_sync(0, tell, args=("second is here",))
 rpc.rpc_sync("first", wait_for, args=("second may leave",))
 rpc.shutdown()
@@ -66,26 +80,35 @@ for name, rank, size in (("other", 1, {"world_size": 2}), ("first", 1, {})):
         print(str(error).partition(". ")[0])
 begin("third", 3)
 rpc.rpc_sync(0, tell, args=("third is here",))
-rpc.rpc_sync(0, wait_for, args=("first leaves",))
-for number in range(200):  # if the first one did not wait, it would be gone before the last of them
-    assert rpc.rpc_sync(0, abs, args=(-number,)) == number
-rpc.rpc_sync(0, tell, args=("third leaves",))
+until([None, None, None, "third", None])
+wait_for("rank 0 is here")
+until([None, None, None, "third", None])
 rpc.shutdown()
 print("done")
 """
 
 
 def test_they_come_and_leave(tmp_path: Path) -> None:
+    """In any order: rank 0 comes last, leaves first, comes again, and is killed."""
     with ExitStack() as stack:
-        first, second = (
-            stack.enter_context(started(tmp_path, PROGRAM, name)) for name in ("first", "second")
+        second, first = (
+            stack.enter_context(started(tmp_path, PROGRAM, name)) for name in ("second", "first")
         )
-        assert [each.communicate(timeout=100) for each in (second, first)] == [
-            (f"{MIXED}\nname 'first' is not unique: ranks 0 and 1 have it\ndone\n", ""),
-            (
-                "['first', None, None, 'second', None] 3 1\n"
-                "['first', None, None, 'third', None]\n"
-                "third leaves\n",
-                "",
-            ),
-        ]
+        assert first.communicate(timeout=100) == (
+            "['first', None, None, 'second', None] 3 1\n['first', None, None, 'third', None]\n",
+            "",
+        )
+        killed = stack.enter_context(started(tmp_path, PROGRAM, "killed"))
+        assert killed.wait(100) == -signal.SIGKILL
+        alone = "[None, None, None, 'third', None]\n"
+        assert second.communicate(timeout=100) == (
+            f"{MIXED}\nname 'first' is not unique: ranks 0 and 1 have it\n{alone}{alone}done\n",
+            "",
+        )
+    eventually(lambda: not keepers(), "the keeper goes on")
+
+
+def keepers() -> list[psutil.Process]:
+    return [
+        each for each in psutil.process_iter(["cmdline"]) if KEEPER in (each.info["cmdline"] or ())
+    ]

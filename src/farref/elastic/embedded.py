@@ -12,22 +12,18 @@ nothing of the current group.
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 
+from .. import background
 from ..actors.api.system import System
 from ..actors.base import addresses, tcp
 from ..actors.base.errors import BaseError, HandshakeError
-from ..actors.base.lacks import hint
 from ..actors.base.system import shared_key
 from ..actors.hosting import directory, launched
 from ..actors.rendezvous.client import client_of
 from ..printable import logger
 from ..protocol.errors import RendezvousConnectionError, SystemDownError, VersionError
-from .network import start_thread, within
 from .service import ServiceRendezvousBackend
 
 log = logger(__name__)
@@ -103,35 +99,9 @@ class Place:
         return System.join(str(self), key=self._key, port=self.port)
 
     def _start(self, patience: float) -> None:
-        command = [sys.executable, "-m", "farref", "rendezvous", str(self), "--idle", str(IDLE)]
+        command = ["farref", "rendezvous", str(self), "--idle", str(IDLE)]
         command += ["--key", self._path] if self._path else []
-        with tempfile.TemporaryFile() as said:  # no pipe: the service outlives this program
-            try:
-                server = subprocess.Popen(  # noqa: S603 - ourselves
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=said,
-                    start_new_session=True,  # a Ctrl-C is for the agent alone
-                )
-            except OSError as error:
-                why = f"{error}{hint(error)}"
-                raise SystemDownError(f"cannot start the service at {self}: {why}") from error
-            if server.stdout is None:
-                raise AssertionError("it was asked for")
-            with server.stdout as first:
-                try:
-                    # It is no zombie for as long as this program lives, when it has ended.
-                    start_thread("the end of the service", server.wait)
-                    ready = within(patience, f"the service at {self}", first.readline)
-                except RendezvousConnectionError:
-                    server.kill()  # else it might come up later, unexpected
-                    raise
-            if not ready:
-                server.wait()
-                said.seek(0)
-                why = said.read().decode(errors="replace").strip()
-                raise SystemDownError(f"the rendezvous service at {self} did not start: {why}")
+        background.start(f"the rendezvous service at {self}", *command, patience=patience)
 
 
 def backend(

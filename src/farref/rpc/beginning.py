@@ -25,6 +25,7 @@ from ..protocol.errors import (
     WorkerDiedError,
     WorkerNotFoundError,
 )
+from . import keeper
 from .ending import end_world, wait_for_others
 from .handles import as_in_torch
 from .meeting import KEY, Meeting, meet
@@ -32,6 +33,7 @@ from .options import BackendType, RpcBackendOptions, TensorPipeRpcBackendOptions
 from .roster import Listing, MisfitError, Origin, Roster
 from .rounds import GRACE, WATCH, error_of, is_done, round_of
 from .world import (
+    FIRST,
     Here,
     RankInfo,
     Ranks,
@@ -40,14 +42,11 @@ from .world import (
     enter,
     is_in_world,
     list_of_ranks,
-    names_of_ranks,
 )
 
 if TYPE_CHECKING:
     from ..actors.calls.futures import Future
 
-FIRST = "farref rpc"
-"""The capability of the system that holds the name of rank 0."""
 LOOK = 0.05
 """Seconds between two looks for rank 0."""
 FLUSH = 2.0
@@ -68,8 +67,8 @@ def init_rpc(
         backend: a `BackendType`; farref has one transport, whatever it names.
         rank: of this process; -1: as *init_method* says, for ``env://`` in ``RANK``.
         world_size: the number of ranks; None: as *init_method* says, for ``env://`` in
-            ``WORLD_SIZE``. If it does not say either, ranks come and leave when they like, as long
-            as rank 0 is there; this waits only for rank 0.
+            ``WORLD_SIZE``. If it does not say either, ranks come and leave when they like, and
+            this waits for nobody.
         rpc_backend_options: `TensorPipeRpcBackendOptions`: *rpc_timeout* is the default of all
             waits, and limits this one; *init_method* is the meeting point.
 
@@ -102,7 +101,7 @@ def init_rpc(
     meeting.wait_for_name(options.limit)
     threads = options.num_worker_threads
     chosen: dict[str, Any] = {"timeout": options.limit, "program": name, "threads": threads}
-    if meeting.rank == 0:
+    if meeting.rank == 0 and meeting.size > 0:
         system, listing = _begin(meeting, name, chosen, end)
     else:
         system, listing = _find(meeting, name, chosen, end)
@@ -179,10 +178,8 @@ def _is_taken(error: BaseException | None) -> bool:
 
 
 def _arrived(rank: int, name: str, size: int, main: str, origin: Origin) -> Future[Listing]:
-    """Runs at rank 0, for each rank. An error is the answer of all that still wait."""
+    """Runs at rank 0, or the keeper, for each rank. An error is the answer of all that wait."""
     roster = list_of_ranks()
-    if size == 0 and is_in_world():
-        names_of_ranks(current())
     try:
         return roster.arrive(rank, name, size, main, origin)
     except MisfitError as error:
@@ -218,7 +215,7 @@ def _has_begun() -> bool:
 def _find(
     meeting: Meeting, name: str, chosen: dict[str, Any], end: float
 ) -> tuple[System, Listing]:
-    """Enter the system of rank 0, and wait until all have."""
+    """Enter the system of rank 0, or of the keeper, and wait until all have who must."""
     here = meeting.is_here
     if not here and not meeting.is_open:
         raise ValueError(
@@ -241,13 +238,21 @@ def _find(
             why = error  # rank 0 has not begun, or an older world ends
             if system is not None:
                 system.shutdown(timeout=0)
+            elif meeting.size == 0 and here:
+                try:
+                    keeper.start(meeting, end - time.monotonic())
+                except SystemDownError as failure:  # maybe another rank has started one
+                    why = failure
+                else:
+                    continue
             time.sleep(LOOK)
         except BaseException:
             if system is not None:
                 system.shutdown(timeout=0)
             raise
+    who = "rank 0" if meeting.size > 0 else "a rank of that machine"
     raise FetchTimeoutError(
-        f"rank 0 did not start at {meeting.point} within the rpc_timeout; see whether it runs, "
+        f"{who} did not start at {meeting.point} within the rpc_timeout; see whether it runs, "
         f"with the same address ({why})"
     ) from why
 
@@ -266,6 +271,8 @@ def _arrive(system: System, meeting: Meeting, name: str, end: float) -> Listing:
                 raise
             time.sleep(LOOK)
         except WorkerDiedError as error:
+            if meeting.size == 0:
+                raise SystemDownError(f"the keeper at {meeting.point} has ended") from error
             raise WorkerDiedError(f"rank 0 died before all ranks had arrived: {error}") from error
         else:
             return listing

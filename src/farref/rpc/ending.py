@@ -33,7 +33,7 @@ def shutdown(graceful: bool = True, timeout: float = 0) -> None:
         graceful: first wait until every rank has called this, and no call of anybody is
             unanswered. Meanwhile this process serves the others. Otherwise leave at once; if rank
             0 does that, the others' calls fail. Without a ``world_size`` this waits for the calls
-            of this process, and rank 0 until the others have left.
+            of this process only, and rank 0 is like the others.
         timeout: seconds to wait; 0 means no limit.
 
     Raises:
@@ -74,7 +74,7 @@ def end_world(world: Ranks, *, graceful: bool, end: float = math.inf) -> None:
     )
     gentle = False
     try:
-        if world.meeting.rank == 0 and graceful:
+        if Here.roster is not None and graceful:
             patience = min(GRACE, max(PARTING, end - time.monotonic()))
             wait_for_others(world.system, patience)
         gentle = graceful
@@ -93,10 +93,6 @@ def _part(world: Ranks, end: float) -> None:
     quiet = False
     if world.meeting.size == 0:
         _finish(world, end)
-        if world.meeting.rank == 0 and wait_for_others(world.system, end - time.monotonic()):
-            raise FetchTimeoutError(
-                "other ranks have not left in time; the system ends with rank 0"
-            )
         return
     while not quiet:
         _finish(world, end)

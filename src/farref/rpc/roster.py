@@ -1,7 +1,8 @@
-"""Rank 0's list of the ranks: who has arrived, and who is ready to leave.
+"""The list of the ranks: who has arrived, and who is ready to leave.
 
-The ranks call it on rank 0's endpoint. Each call is answered by a future that rank 0 sets once all
-ranks have called; no thread waits. Rank 0 itself looks for dead ranks meanwhile (`lose`).
+The ranks call it on the endpoint of rank 0; if they come and leave, on that of their keeper. Each
+call is answered by a future that is set once all ranks have called; no thread waits. Rank 0 itself
+looks for dead ranks meanwhile (`lose`).
 
 **The beginning** has two steps. Each rank arrives, and gets the names of all. Then it is prepared
 for calls of the others, and waits until all are.
@@ -24,8 +25,7 @@ from ..protocol.errors import FarrefError, SystemDownError
 Origin: TypeAlias = "tuple[str, int]"
 """The process of a rank: its host (`hosting.processes.host`), and its pid there."""
 Listing: TypeAlias = "tuple[dict[int, str], bool, dict[int, Origin]]"
-"""The names of the ranks, by rank; whether all run the same program (if they come and leave:
-whether this one runs that of rank 0); and their processes."""
+"""The names of the ranks, by rank; whether all run the same program; and their processes."""
 Round: TypeAlias = "tuple[bool, tuple[int, ...]]"
 """Whether no rank has made calls since the round before; and the ranks that have died."""
 
@@ -41,7 +41,7 @@ class MisfitError(FarrefError, ValueError):
 
 
 class Roster:
-    """The ranks of one world, at its rank 0. Thread-safe.
+    """The ranks of one world. Thread-safe.
 
     In a world of size 0 each rank that arrives has its answer at once, with those that are there.
     """
@@ -77,8 +77,6 @@ class Roster:
                 return future
             if (size == 0) != (self._size == 0):
                 raise MisfitError(MIXED)
-            if size == 0 and rank > 0 and 0 not in self._arrived:
-                raise SystemDownError("rank 0 has not begun")
             if self._began:
                 raise SystemDownError(f"{self._size} other ranks have met here, and have not left")
             if size != self._size:
@@ -92,7 +90,7 @@ class Roster:
             self._arrived[rank] = name, main, origin, future
             self._began = len(self._arrived) == self._size
             there = sorted(self._arrived.items()) if self._began or size == 0 else []
-        mains = {known for _, (_, known, *_) in there} if size > 0 else {main, there[0][1][1]}
+        mains = {known for _, (_, known, *_) in there}
         listing = (
             {each: name for each, (name, *_) in there},
             len(mains) == 1 and "" not in mains,

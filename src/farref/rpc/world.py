@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 
 NAME = re.compile(r"[A-Za-z0-9_:-]+")
+FIRST = "farref rpc"
+"""The capability of the system with the name of the endpoint that has the roster."""
+KEEPER = "farref.rpc"
+"""The name of the keeper's endpoint. No rank has it, since it has a dot."""
 LONGEST_NAME = 127
 """The most characters of a rank's name. The limits of names are PyTorch's."""
 
@@ -84,7 +88,9 @@ class Here:
 
     world: Ranks | None = None
     roster: Roster | None = None
-    """At rank 0."""
+    """At rank 0, or at the keeper."""
+    keeper: System | None = None
+    """The system, at the keeper of ranks that come and leave when they like."""
 
 
 _leaving = Guard()
@@ -125,9 +131,11 @@ def current() -> Ranks:
 
 
 def list_of_ranks() -> Roster:
-    """At rank 0. Raises `SystemDownError` if rank 0 has left."""
+    """At rank 0, or at the keeper. Raises `SystemDownError` if rank 0 has left."""
     if Here.roster is None:
         raise SystemDownError("rank 0 has left")
+    if Here.keeper is not None:
+        Here.roster.forget(dead(Here.keeper, Here.roster.names()))
     return Here.roster
 
 
@@ -138,20 +146,16 @@ def dead(system: System, names: dict[int, str]) -> list[int]:
 
 
 def names_of_ranks(world: Ranks) -> dict[int, str]:
-    """The names of the ranks that are there, by rank. Asks rank 0 if they come and leave."""
+    """The names of the ranks that are there, by rank. Asks the keeper if they come and leave."""
     if world.meeting.size > 0:
         return world.names
-    if world.meeting.rank > 0:
-        there: dict[int, str] = rpc.rpc_sync(world.names[0], _names_here)
-        return there
-    roster = list_of_ranks()
-    roster.forget(dead(world.system, roster.names()))
-    return roster.names()
+    there: dict[int, str] = rpc.rpc_sync(KEEPER, _names_here)
+    return there
 
 
 def _names_here() -> dict[int, str]:
-    """Runs at rank 0, maybe before it is in its world itself."""
-    return names_of_ranks(current()) if is_in_world() else list_of_ranks().names()
+    """Runs at the keeper."""
+    return list_of_ranks().names()
 
 
 def endpoint_of(to: Any) -> str | WorkerInfo:
@@ -187,7 +191,7 @@ def get_rpc_timeout() -> float:
 def get_worker_info(worker_name: str | None = None) -> RankInfo:
     """The name and the rank of *worker_name*, or of this process.
 
-    Does not block; without a *world_size* it asks rank 0.
+    Does not block; without a *world_size* it asks the process that keeps the ranks.
 
     Raises:
         WorkerNotFoundError: a RuntimeError; no rank has that name.

@@ -154,6 +154,28 @@ def test_an_in_process_system_has_no_door() -> None:
         System.attach("indoors")
 
 
+ONE_AFTER_THE_OTHER = """
+    import sys
+    from farref import System
+
+    for _ in range(12):
+        with System(name=sys.argv[1]):
+            pass
+"""
+
+
+def test_who_attaches_to_a_system_that_ends_hears_of_it_at_once(tmp_path: Path) -> None:
+    name = f"ending-{uuid.uuid4().hex[:8]}"
+    reasons = set()
+    with started(tmp_path, ONE_AFTER_THE_OTHER, name) as program:
+        while program.poll() is None:
+            try:
+                System.attach(name).shutdown()
+            except SystemDownError as error:
+                reasons.add(str(error))
+    assert not any("did not answer" in each for each in reasons)  # which takes 30 s
+
+
 class Counter(RefActor):
     def __init__(self) -> None:
         super().__init__()
