@@ -247,7 +247,7 @@ class System:
                 directory.replace(settings.system, entry | {"session": self._stay.session})
             self._complete(nodes, telemetry)
         except BaseException:
-            directory.remove(settings.system)
+            directory.remove(settings.system, pid=entry["pid"], started=entry["started"])
             raise
 
     @classmethod
