@@ -345,7 +345,7 @@ class Stay:
             if self.attached:
                 return
             if not self.place:
-                directory.remove(self.name)
+                directory.remove(self.name, session=self.session)
             if self.note is not None:
                 self.note.unlink(missing_ok=True)
             patience = 0.0

@@ -248,7 +248,7 @@ class System:
                 directory.replace(settings.system, entry | {"session": self._stay.session})
             self._complete(nodes, telemetry)
         except BaseException:
-            directory.remove(settings.system)
+            directory.remove(settings.system, pid=entry["pid"], started=entry["started"])
             raise
 
     @classmethod
@@ -612,7 +612,7 @@ class System:
         with _modules():
             from ..inspect.why import why  # noqa: PLC0415 - few programs inspect
         seconds = check_timeout(timeout, PATIENCE)
-        return why(inspector, rref, seconds, leak_age, attached=self.is_attached)
+        return why(inspector, rref, seconds, leak_age)
 
     def counters(self, *, timeout: float = PATIENCE) -> dict[str, Counters]:
         """The counters of every endpoint that answers within *timeout* seconds, by name. Blocks."""

@@ -55,8 +55,6 @@ BACKLOG = 4096
 LOOPBACK_KEY = 32  # bytes
 THESPIAN_LOG = "THESPLOG_FILE"  # Thespian's environment variable
 _log = ""
-HOSTS = "*.host"
-"""The files of `host_entry`."""
 NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")
 
 
@@ -206,11 +204,6 @@ def draft(directory: Path) -> Path:
     return directory / f".new-{os.getpid()}-{os.urandom(4).hex()}"
 
 
-def host_entry(directory: Path, pid: int) -> Path:
-    """A fresh name in *directory* for the entry of the process *pid* as a host."""
-    return directory / f"host-{pid}-{os.urandom(4).hex()}.host"
-
-
 def _is_abandoned(own: Path) -> bool:
     """Whether the process that has made the file *own*, and whose pid is in its name, has ended."""
     try:
@@ -313,10 +306,9 @@ def sweep(directory: Path) -> None:
     for pattern in ("*.admin", "x-*"):
         for entry in directory.glob(pattern):
             remove_if_dead(str(entry))
-    for pattern in (".new-*", HOSTS):
-        for own in directory.glob(pattern):
-            if _is_abandoned(own):
-                own.unlink(missing_ok=True)
+    for own in directory.glob(".new-*"):
+        if _is_abandoned(own):
+            own.unlink(missing_ok=True)
 
 
 def loopback_key(directory: Path) -> bytes:

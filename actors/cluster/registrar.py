@@ -139,7 +139,9 @@ class Registrar(MembershipService, SystemActor):
 
     def _exit(self) -> None:
         if self._orphaned():
-            directory.remove(self._settings.system)  # the program could not
+            directory.remove(
+                self._settings.system, session=processes.mine()[1]
+            )  # the program could not
         if not self._ending:
             self._tell_others()
         self._owner = None
@@ -222,7 +224,7 @@ class Registrar(MembershipService, SystemActor):
         for worker in noticed.silent:
             self._give_up(worker)
         if self._ending or (self._orphaned() and not self._hosts):
-            directory.remove(self._settings.system)
+            directory.remove(self._settings.system, session=processes.mine()[1])
             processes.end_session()
         elif self._orphaned():
             self._ending = True

@@ -303,7 +303,7 @@ class RegistrarProxy(SystemActor):
         reason = f"its host {self._forwarder.info.address} is cut off: {why}"
         for near in self._near.values():
             self.send(near, wire.Down(reason, orderly=False))
-        directory.remove(self._settings.system)
+        directory.remove(self._settings.system, session=processes.mine()[1])
 
     def _leave(self, program: ActorAddress) -> None:
         """Leave in order: the registrar knows it before the processes end."""
@@ -337,5 +337,5 @@ class RegistrarProxy(SystemActor):
         self._down = True
         for near in self._near.values():
             self.send(near, down)
-        directory.remove(self._settings.system)
+        directory.remove(self._settings.system, session=processes.mine()[1])
         self._ask(wire.EndpointLeave(self._forwarder.me), self.myAddress)

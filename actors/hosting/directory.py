@@ -28,6 +28,8 @@ DOORS = (
     {"host", "port", "key", "advertise", "tls"},
 )
 """The keys of the address in an entry, in either of its forms."""
+HOSTS = "*.host"
+"""The files of `add_host`."""
 START_PATIENCE = 10.0
 """The most seconds from a system's entry until programs can join it."""
 
@@ -67,7 +69,7 @@ def sweep() -> None:
     a new system.
     """
     with rundir.claiming(folder()):
-        for kind in ("*.json", rundir.HOSTS):
+        for kind in ("*.json", HOSTS):
             for path in folder().glob(kind):
                 if not _runs(path):
                     path.unlink(missing_ok=True)
@@ -88,7 +90,7 @@ def add_host(entry: dict[str, Any]) -> Path:
 
     The caller unlinks the returned file at its end. Only `hosts` reads it.
     """
-    path = rundir.host_entry(folder(), entry["pid"])
+    path = folder() / f"host-{entry['pid']}-{os.urandom(4).hex()}.host"
     _draft(path, entry).replace(path)
     return path
 
@@ -97,7 +99,7 @@ def hosts() -> list[dict[str, Any]]:
     """The entries that `add_host` made, of programs that run. It removes the others."""
     sweep()
     found = []
-    for path in sorted(folder().glob(rundir.HOSTS)):
+    for path in sorted(folder().glob(HOSTS)):
         with contextlib.suppress(OSError, ValueError):  # it has just ended
             found.append(_read(path))
     return found
@@ -177,9 +179,15 @@ def _read(path: Path) -> dict[str, Any]:
     return entry
 
 
-def remove(name: str) -> None:
-    """The system *name* has ended."""
-    _path(name).unlink(missing_ok=True)
+def remove(name: str, **mine: Any) -> None:
+    """Remove the entry of the system *name*, which has ended, if it has all that *mine* has.
+
+    Otherwise it is that of a new system, which has the name by now.
+    """
+    path = _path(name)
+    with rundir.claiming(folder()), contextlib.suppress(FileNotFoundError, ValueError):
+        if mine.items() <= _read(path).items():
+            path.unlink()
 
 
 def _draft(path: Path, entry: dict[str, Any]) -> Path:

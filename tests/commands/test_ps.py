@@ -16,6 +16,7 @@ import pytest
 
 import farref
 from farref import System, SystemDownError, WorkerDiedError
+from farref.actors.base import lives
 
 from ..actors.scripts import started
 from ..ports import free_port
@@ -54,6 +55,15 @@ def test_without_a_system_there_is_nothing_to_list_or_end(own_folder: Path) -> N
     assert run("down", "x") == Finished(1, "", nothing)
     assert run("down", "--all") == Finished(0, "", "")
     assert run("down", "x", "--all").returncode == 2
+
+
+def test_the_entry_of_a_host_that_has_ended_goes(own_folder: Path) -> None:
+    pid = os.getppid()
+    runs = {"pid": pid, "started": lives.started(pid)}
+    for name, entry in {"runs": runs, "ended": runs | {"started": 1.0}, "damaged": []}.items():
+        (own_folder / f"host-{pid}-{name}.host").write_text(json.dumps(entry))
+    assert run("refs", "x").returncode == 1
+    assert [each.name for each in own_folder.glob("*.host")] == [f"host-{pid}-runs.host"]
 
 
 def test_a_system_a_host_that_has_joined_and_their_end(own_folder: Path, tmp_path: Path) -> None:

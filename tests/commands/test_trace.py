@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 from collections import Counter
@@ -21,10 +22,11 @@ from farref.trace.replay import Player
 from farref.trace.show import NAMED
 from farref.tracetest.files import differences
 
+from ..actors.cycles.rings import ring_of
 from ..actors.helpers import hold
 from ..trace.recordings import FORMAT, rows, user_to_user
 from ..waiting import eventually
-from .kit import FARREF, PATIENCE
+from .kit import FARREF, PATIENCE, Terminal
 from .kit import farref as command
 
 if TYPE_CHECKING:
@@ -155,6 +157,14 @@ def test_of_much_that_is_left_some_is_named(tmp_path: Path) -> None:
     assert all(each.startswith("     ") for each in lines[after:])  # the continuation lines, too
 
 
+def test_a_search_for_rings_is_one_row_without_all(tmp_path: Path) -> None:
+    path = tmp_path / "search.jsonl"
+    look = '["send",1.0,["A",1],["B",1],1,["WhoHolds",1,[[["B",1],1]],false],null,null]\n'
+    path.write_text(look, encoding="utf-8")
+    assert "ring search: 1 message" in run(path, columns=120)
+    assert "who holds B/1?" in run(path, "--all", columns=120)
+
+
 # ---- a running system
 
 
@@ -218,6 +228,7 @@ def test_a_system_is_recorded_while_it_is_watched_and_an_incident_becomes_a_test
     with viewing("--seconds", "4", "--save", str(file)) as viewer:
         end.touch()
         call.result()
+        kept = farref.remote("B", str)
         while True:  # as long as it watches
             work()
             try:
@@ -229,6 +240,8 @@ def test_a_system_is_recorded_while_it_is_watched_and_an_incident_becomes_a_test
     assert f"watching {SHOP}" in err
     assert f"{SHOP}, while it was watched." in out
     assert "frees program/" in out
+    assert "left:" not in out  # the system goes on, and so does what it holds
+    assert "     still there when the recording ended: 1 object, 1 reference" in out
     eventually(lambda: not any(recorded()))
     story, player = read(file), Player()
     for record in story.records:
@@ -241,7 +254,23 @@ def test_a_system_is_recorded_while_it_is_watched_and_an_incident_becomes_a_test
     text = page.read_text(encoding="utf-8")
     assert "\ngiven program {" in text
     assert '"dead":["Dead",["_lasts",["list",' in text
-    del held
+    del held, kept
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_a_search_for_rings_is_one_row_of_the_live_picture(shop: System, width: int) -> None:
+    with Terminal() as terminal:
+        terminal.open("w", shlex.join([*FARREF, "trace", SHOP]), width)
+        eventually(lambda: all(recorded()), patience=PATIENCE)
+        ring_of("B", "C")
+        eventually(shop.collect)
+        shown = terminal.screen("* ring search")
+        assert "'s view" in shown
+        assert not re.search(r"who holds|look|only values|alive|╌ cut", shown)
+        assert max(map(len, shown.splitlines())) <= width
+        terminal.tmux("send-keys", "-t", "w", "C-c")
+        assert "left:" not in terminal.screen(" of 2 objects freed")
 
 
 @pytest.mark.processes

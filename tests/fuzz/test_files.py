@@ -133,7 +133,7 @@ def test_directory(monkeypatch: pytest.MonkeyPatch, own_folder: Path) -> None:
             with pytest.raises(SystemDownError):
                 System.attach("bad", timeout=1)
             assert directory.find("good") == entry
-    directory.remove("bad")
+    path.unlink(missing_ok=True)
     with pytest.raises(SystemDownError, match="good"):
         System.attach("bad")
 

@@ -181,10 +181,13 @@ def test_the_page_draws_steps_and_filters_in_a_browser(recorded: Story, tmp_path
         + (key % "n") + f"gone+={gone}}});out.push(gone);"
         + 'out.push(trace.tables.flat().reduce((n,[,went])=>n+went.length,0));'
         + 'location.hash="#2";window.onhashchange();' + step
+        + 'const area=document.getElementById("lanes");'
+        'out.push([area,...document.querySelectorAll("#heads span")].every('
+        "e=>e.scrollWidth<=e.clientWidth));"
     )  # fmt: skip
     out = list(seen(html, tmp_path, script))
     rows = len(recorded.rows)
-    assert out[:3] == ["A run, <b>recorded</b> & shown.", rows, "program,B,C"]
+    assert out[:3] == ["A run, <b>recorded</b> & shown.", rows, "program,B,C,owner's view"]
     assert str(out[3]).startswith(f"step {rows} of {rows}. ")
     last = out[4]
     assert "B (nothing)" in last
@@ -200,6 +203,7 @@ def test_the_page_draws_steps_and_filters_in_a_browser(recorded: Story, tmp_path
     assert out[12], "what the filter takes is written in it, whole"
     assert out[13] == out[14] > 0, "each line that a step removes from the tables is shown there"
     assert str(out[15]).startswith(f"step 2 of {rows}. ")
+    assert out[16], "the owner's view is whole beside the lanes"
 
 
 # ---- an incident becomes a test

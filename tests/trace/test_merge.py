@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from farref.trace import TraceError, load, read, save, tell
 from farref.trace.merge import merge
 from farref.trace.records import Record, Recording
-from farref.trace.story import Arrow, ArrowPart
+from farref.trace.story import Arrow, ArrowPart, Mark
 from farref.trace.view import Stage
 
 from .recordings import Tape, crowd, rows, user_to_user
@@ -250,3 +250,18 @@ def test_many_forks_in_one_message() -> None:
 def test_records_say_where_they_are_from() -> None:
     record = Record(A, "receive", {"peer": B, "number": 3})
     assert record.name == (B, A, 3)
+
+
+def test_the_messages_of_a_search_for_rings_fold_into_one_row() -> None:
+    tape, rref = Tape(), "B@1/1"
+    for look, cuts in ((1, 1), (2, 2)):
+        tape.note("B@1", "do", do="suspect_cycle", rrefs=[rref], cuts=True)
+        tape.pass_on("B@1", "C@1", "WhoHolds", look=look, rrefs=[rref])
+        tape.pass_on("C@1", "B@1", "Holders", look=look, grips=[])
+        for _ in range(cuts):
+            tape.pass_on("B@1", "C@1", "Cut", rref="C@1/1", stamp=1)
+    folded, whole = (tell(tape.recording(), fold=fold) for fold in (True, False))
+    texts = [row.text for row in folded.rows if isinstance(row, Mark)]
+    assert texts == ["ring search: 3 messages", "ring search: 4 messages"]
+    assert len(whole.rows) == 7
+    assert folded.summary == whole.summary

@@ -238,6 +238,28 @@ def test_many_forks_are_counted() -> None:
     assert "500 forks" in shown(crowd(2, forks=500), 120)
 
 
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_the_owners_view_is_whole(width: int) -> None:
+    """It names the fork, however long its id is, and every stage of a row."""
+    tape, owner = Tape(), "a-name-of-20-letters@1"
+    for number in range(100, 110):
+        tape.note(owner, "known", rref=f"{owner}/1", fork=f"{owner}/{number}", holder="B@2")
+        tape.note(owner, "run", label="f")
+    carries = [
+        [f"{owner}/1", f"{owner}/{number}", owner, passing]
+        for passing, numbers in (("fork", range(200, 203)), ("loan", range(300, 304)))
+        for number in numbers
+    ]
+    tape.pass_on(owner, "B@2", "Call", call=f"{owner}/9", label="keep", carries=carries)
+    tape.pass_on("B@2", owner, "Delete", rref=f"{owner}/1", forks=[f"{owner}/109"], borrowers=[])
+    text = shown(tape.recording(), width)
+    assert re.search(
+        r"(3 forks known 4 forks lent|● 3 forks ○ 4 forks|● 3 ○ 4)$", text, re.MULTILINE
+    )
+    assert re.search(r"(✕ a-name-of-20-letters/109|letters/109 deleted)$", text, re.MULTILINE)
+    assert "owner's view" in text
+
+
 def test_ascii_where_the_encoding_has_no_lines() -> None:
     text = shown(user_to_user(), 80, encoding="ascii")
     assert "+- remote add() ----->|" in text

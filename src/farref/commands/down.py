@@ -72,5 +72,5 @@ def _end(name: str, entry: dict[str, Any]) -> list[str]:
         if "session" not in entry:
             raise
     killed = processes.end(entry["session"], PATIENCE)
-    directory.remove(name)
+    directory.remove(name, **entry)
     return [*killed, ALONE] if entry.get("registry") else killed

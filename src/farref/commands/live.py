@@ -96,7 +96,7 @@ def watch(
 def _draw(kept: RecentSteps, only: Only, name: str, console: Console, live: Live) -> None:
     look = glyphs(console)
     try:
-        story = tell(kept.recording(DRAWN), only=only)
+        story = tell(kept.recording(DRAWN), only=only, fold=True)
     except TraceError as error:  # such as a reference that no step has mentioned yet
         live.update(Text(str(error)), refresh=True)
         return

@@ -73,7 +73,9 @@ def trace(
         bool,
         typer.Option("--json", help="Print the steps as lines of JSON objects."),
     ] = False,
-    every: Annotated[bool, typer.Option("--all", help="Print all rows of a long trace.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="All rows: of a long trace, and of searches for rings.")
+    ] = False,
 ) -> None:
     """Show the messages about references: a lane for each endpoint, and the owners' view.
 
@@ -92,7 +94,8 @@ def trace(
         recording = _recording(source, only, seconds, as_json=as_json)
         if recording is None:
             return
-        story = _told(recording, only)
+        fold = not (every or as_json or export is not None)
+        story = _told(recording, only, fold=fold)
         if save is not None:
             save_story(story, save)
         if export is not None:
@@ -129,9 +132,9 @@ def _system(source: str | None) -> str:
     return source or running[0]
 
 
-def _told(recording: Recording, only: Only) -> Story:
+def _told(recording: Recording, only: Only, *, fold: bool) -> Story:
     with bar("telling") as progress:
-        story = tell(recording, only=only, progress=progress)
+        story = tell(recording, only=only, progress=progress, fold=fold)
     if not story.rows:
         raise TraceError(
             "no step of the trace matches"

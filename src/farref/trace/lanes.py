@@ -76,12 +76,14 @@ def layout(story: Story, width: int) -> Layout | None:
     widest = max((len(story.names.of(lane)) for lane in story.lanes), default=1)
     labels = (row.labels[0] for row in story.rows if isinstance(row, Arrow))
     longest_label = max(map(len, labels), default=1)
+    # The sign of a stage, and the id of the fork.
+    named = min(2 + max((len(story.names.id(fork)) for fork in story.forks), default=0), 28)
     sides = (
         (Side.WORDS, max(longest, word) + 1, 19),
         (Side.SIGNS, max(longest - 2, 3) + 1, 15),
-        (Side.CHANGES, 16, 15),
+        (Side.CHANGES, max(16, named), 15),
         (Side.SIGNS, max(longest - 2, 3) + 1, 13),
-        (Side.CHANGES, 14, 12),
+        (Side.CHANGES, max(14, named), 12),
     )
     for side, cell, least in sides:
         columns = cell * (1 if side is Side.CHANGES else forks)
@@ -91,9 +93,10 @@ def layout(story: Story, width: int) -> Layout | None:
             space = min(space, max(30, widest + 2, min(longest_label + 5, 40)))
             return Layout(space, min(space, last), True, side, cell, 0, width)
     for space in (8, 6, 5, 4, 3):
-        rest = width - LEFT - lanes * space
-        if rest >= 36:
-            return Layout(space, space, False, Side.CHANGES, 14, rest - 14 - 2, width)
+        cell = max(14, named)
+        text = width - LEFT - lanes * space - cell - 2
+        if text >= 20:
+            return Layout(space, space, False, Side.CHANGES, cell, text, width)
     return None
 
 
@@ -353,19 +356,24 @@ class _Picture:
             text.append(said.ljust(cell), style=STAGE[stage] if stage else None)
 
     def _changes(self, text: Text, changes: tuple[Change, ...]) -> None:
-        room = self._layout.cell
-        by_stage: dict[Stage, list[str]] = {}
+        forks: dict[Stage, list[str]] = {}
         for change in changes:
-            by_stage.setdefault(change.stage, []).append(self._story.names.id(change.fork.id))
-        for stage, forks in by_stage.items():
-            which = forks[0] if len(forks) == 1 else f"{len(forks)} forks"
-            says = f"{which} {stage.value}", f"{self._look.stages[stage]} {which}"
-            said = _fitting(says, room, self._look.more)
-            text.append(said, style=STAGE[stage])
+            forks.setdefault(change.stage, []).append(self._story.names.id(change.fork.id))
+        which = {
+            stage: ids[0] if len(ids) == 1 else f"{len(ids)} forks" for stage, ids in forks.items()
+        }
+        signs = self._look.stages
+        ways = [
+            [(f"{said} {stage.value}", stage) for stage, said in which.items()],
+            [(f"{signs[stage]} {said}", stage) for stage, said in which.items()],
+        ]
+        if len(forks) > 1:
+            ways.append([(f"{signs[stage]} {len(ids)}", stage) for stage, ids in forks.items()])
+        room = self._layout.width - text.cell_len
+        fits = (way for way in ways if sum(len(said) + 1 for said, _ in way) - 1 <= room)
+        for said, stage in next(fits, ways[-1]):
+            text.append(clip(said, room, self._look.more), style=STAGE[stage]).append(" ")
             room -= len(said) + 1
-            if room < 4:
-                break
-            text.append(" ")
 
 
 def _fork_head(story: Story, fork: Fork) -> str:

@@ -113,9 +113,12 @@ def summary(story: Story, look: Glyphs, named: int | None = None) -> Iterator[Te
             text.append(f"  {_counts(counts, dot)}", style="not bold")
         yield text
     text = Text(f"{said.freed:4} of {counted(said.objects, 'object')} freed", style="bold")
-    if not said.left:
+    if not said.left and not said.going_on:
         text.append("  nothing left", style="color(71)")
     yield text
+    if said.going_on:
+        there = ", ".join(said.going_on)
+        yield Text(f"     still there when the recording ended: {there}", style=QUIET)
     for what, things, style in (
         ("lost with the dead", said.lost, QUIET),
         ("left", said.left, "color(167)"),

@@ -15,7 +15,7 @@ from enum import Enum
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
-from ..plurals import one
+from ..plurals import counted, one
 from ..printable import printable
 from .choosing import EVERYTHING, Chosen, Only, about
 from .facts import facts
@@ -66,6 +66,8 @@ class Arrow:
     tag: str = ""
     number: int = 0
     """The message's number, from its sender to its receiver."""
+    search: tuple[str, int] | None = None
+    """If it belongs to a search for rings: who searches, and which of its searches."""
     about: frozenset[str] = frozenset()
     """The references that it is about or carries."""
     changes: tuple[Change, ...] = ()
@@ -95,6 +97,8 @@ class Mark:
 
 
 Row = Arrow | Mark
+Span = tuple[int, int]
+"""The records of a row: from the first position, up to before the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +119,8 @@ class Summary:
     """The published steps that farref does not take, and the reasons."""
     lost: tuple[str, ...] = ()
     """Things that ended with a dead endpoint: its objects, and messages to and from it."""
+    going_on: tuple[str, ...] = ()
+    """In place of `left`, if the system went on after the recording: how much there was of what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +131,7 @@ class Story:
     lanes: tuple[str, ...]
     names: TraceNames
     rows: tuple[Row, ...]
-    spans: tuple[tuple[int, int], ...]
-    """The records of each row: from the first position, up to before the second."""
+    spans: tuple[Span, ...]
     objects: dict[str, Object]
     forks: dict[str, Fork]
     summary: Summary
@@ -142,14 +147,18 @@ def tell(
     notes: str = "",
     only: Only = EVERYTHING,
     progress: Progress = silent,
+    *,
+    fold: bool = False,
 ) -> Story:
     """Merge *recording*, tell the part of its story that *only* chooses, and find *notes* in it.
+
+    With *fold*, all messages of one search for rings have one row, where the first of them is.
 
     Raises `TraceError` as `merge` does, and if *only* names something that is not in the trace.
     """
     records = merge(recording, progress)
     title, notes = title or recording.title, notes or recording.notes
-    return _Teller(records, recording, title, notes, only, progress).story()
+    return _Teller(records, recording, title, notes, only, progress, fold).story()
 
 
 @dataclass(slots=True)
@@ -160,6 +169,7 @@ class _Teller:
     notes: str
     only: Only
     progress: Progress
+    fold: bool
     view: View = field(default_factory=View)
     names: TraceNames = field(init=False)
     labels: Labels = field(init=False)
@@ -177,6 +187,8 @@ class _Teller:
         default_factory=dict
     )
     """The labels of each message, and the full ones."""
+    searches: Counter[str] = field(default_factory=Counter)
+    """How many searches for rings each endpoint has begun."""
 
     def story(self) -> Story:
         ends = {r.at for r in self.records}
@@ -194,6 +206,8 @@ class _Teller:
             said = facts(record, self.names, self.view) if self.notes else ()
             says = [Fact(record.at, each) for each in said]
             changes = tuple(self.view.take(record))
+            if "suspect_cycle" in (record.text("do"), record.text("by")):
+                self.searches[record.at] += 1
             if skip:  # the second half of a message that has its row already
                 skip = False
                 self._add(changes, says)
@@ -228,6 +242,9 @@ class _Teller:
         chosen = Chosen(self.only, self.names, ends, self.view)
         told = [(row, span) for row, span in told if chosen.shows(row.about, row.ends)]
         lanes = {end for row, _ in told for end in row.ends} if chosen.some else ends
+        summary = self._summary([row for row, _ in told], chosen)
+        if self.fold:
+            told = list(_folded(told))
         return Story(
             self.records,
             tuple(sorted(lanes, key=_lane_order)),
@@ -236,12 +253,7 @@ class _Teller:
             tuple(span for _, span in told),
             chosen.objects(),
             chosen.forks(),
-            replace(
-                self._summary([row for row, _ in told], chosen),
-                noted=sum(map(len, notes)),
-                missing=missing,
-                left_out=absent,
-            ),
+            replace(summary, noted=sum(map(len, notes)), missing=missing, left_out=absent),
             self.recording.problems,
             printable(" ".join(filter(None, (self.title, str(chosen))))),
             self.notes,
@@ -276,9 +288,20 @@ class _Teller:
             part,
             self.tags.get(record.name, ""),
             record.name[2],
+            self._search(record),
             about(record, self.view),
             changes,
         )
+
+    def _search(self, record: Record) -> tuple[str, int] | None:
+        sender, receiver, _ = record.name
+        match record.message:
+            case "WhoHolds" | "Cut":
+                return sender, self.searches[sender]
+            case "Holders":
+                return receiver, self.searches[receiver]
+            case _:
+                return None
 
     def _mark(self, record: Record, changes: tuple[Change, ...], says: list[Fact]) -> None:
         rref = self.names.id(record.text("rref"))
@@ -317,17 +340,17 @@ class _Teller:
             for each in objects
             if each.lost
         ]
-        left = [
+        alive = [
             f"{self.names.id(each.id)}, owned by {self.names.of(each.owner)}, is not freed"
             for each in objects
             if not each.freed and not each.lost
         ]
-        left += [
+        held = [
             self._unended(fork)
             for fork in chosen.forks().values()
             if not fork.stage.over and not self.view.objects[fork.rref].lost
         ]
-        left += [
+        under_way = [
             f"{self.names.of(asker)} has not been told what {self.names.id(about)} stands for"
             for asker, about in self.view.asking.values()
             if about in chosen.objects()
@@ -337,15 +360,26 @@ class _Teller:
                 at, peer = self.names.of(row.sender), self.names.of(row.receiver)
                 look = LOOKS.get(row.kind)
                 word = printable(row.kind) if look is None else look.word
-                ended = lost if {row.sender, row.receiver} & dead else left
+                ended = lost if {row.sender, row.receiver} & dead else under_way
                 ended.append(f"{one(word)} from {at} to {peer} did not arrive")
+        left = (*alive, *held, *under_way)
+        there = tuple(
+            counted(len(each), what)
+            for each, what in ((alive, "object"), (held, "reference"), (under_way, "message"))
+            if each
+        )
+        watched = {
+            each.at for each in self.records if each.kind == "join" and "tables" in each.fields
+        }
+        goes_on = bool(watched - self.left - dead)
         return Summary(
             Counter(row.kind for row in sent if row.user),
             Counter(row.kind for row in sent if not row.user),
             len(objects),
             sum(each.freed for each in objects),
-            tuple(left),
+            () if goes_on else left,
             lost=tuple(lost),
+            going_on=there if goes_on else (),
         )
 
     def _unended(self, fork: Fork) -> str:
@@ -359,6 +393,24 @@ class _Teller:
             case stage:
                 how = f"held by {holder}, is {stage.value} to the owner still"
         return f"{'loan' if fork.loan else 'fork'} {self.names.id(fork.id)} of {rref}, {how}"
+
+
+def _folded(told: list[tuple[Row, Span]]) -> Iterator[tuple[Row, Span]]:
+    """*told*, with one row in place of the messages of each search for rings."""
+    searches: dict[tuple[str, int], list[Arrow]] = {}
+    for row, _ in told:
+        if isinstance(row, Arrow) and row.search:
+            searches.setdefault(row.search, []).append(row)
+    for row, span in told:
+        if not isinstance(row, Arrow) or not row.search:
+            yield row, span
+            continue
+        mine = searches[row.search]
+        if row is mine[0]:
+            messages = {(*each.ends, each.number) for each in mine}
+            refs = frozenset().union(*(each.about for each in mine))
+            text = f"ring search: {counted(len(messages), 'message')}"
+            yield Mark(row.search[0], "search", text, refs), span
 
 
 def _preferred(full: tuple[str, ...], short: tuple[str, ...]) -> tuple[str, ...]:

@@ -392,6 +392,26 @@ def test_a_killed_programs_name_is_free_again(mark: str, tmp_path: Path) -> None
         system.worker("B")
 
 
+def test_a_registrar_that_ends_late_leaves_the_name_to_the_new_system(
+    mark: str, own_folder: Path, tmp_path: Path
+) -> None:
+    name = f"again-{mark[:8]}"
+    with started(tmp_path, body(SLEEPS), "multiprocTCPBase", name) as process:
+        assert process.stdout
+        process.stdout.readline()
+        b = next(each for each in family(mark) if each.name() == "farref: B")
+        registrar = b.parent()  # on this base
+        assert registrar is not None
+        stop(registrar.pid)
+        process.kill()
+        process.wait(60)
+    with System("multiprocTCPBase", name=name) as system:
+        system.worker("B")
+        registrar.resume()
+        eventually(lambda: registrar not in family(mark))
+        assert [each.stem for each in own_folder.glob("*.json")] == [name]
+
+
 def test_a_system_that_does_not_start_leaves_nothing(mark: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
