@@ -13,6 +13,7 @@ import threading
 import time
 from concurrent.futures import CancelledError
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,7 +29,6 @@ from ..helpers import assert_nothing_held, hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from farref import System
 
@@ -405,6 +405,74 @@ def test_an_interrupt_reaches_a_plain_function(
     assert not future.cancel()
     assert future.cancel(interrupt=True)
     assert noted_soon(system, notes, "begins", *(["cleans up"] if args else []))
+
+
+WAITS: dict[str, Callable[[Any], object]] = {
+    "to_here": lambda late: late.to_here(),
+    "future of a reference": lambda late: late.future().result(),
+    "local_value": lambda gate: farref.remote(here(), hold, (gate,)).local_value(),
+    "get": lambda late: farref.get([late, late]),
+    "wait for all": lambda late: farref.wait([late, RRef(1)], 2),
+    "wait for any": lambda late: farref.wait([late, late]),
+    "own future": lambda _: Future[int]().result(),
+    "what follows a call": lambda _: (
+        farref.rpc_async("C", turns, (Path(os.devnull),)).then(bool).result()
+    ),
+    "what follows an own future": lambda _: Future[int]().then(bool).result(),
+    "rendezvous": lambda _: farref.rendezvous("run", min_nodes=2, max_nodes=2).next_rendezvous(),
+}
+"""What a function may wait for, beside a call. The argument is a late reference, or the gate."""
+
+
+def here() -> str:
+    return farref.get_worker_info().name
+
+
+def waits(notes: Path, gate: Path, way: str, late: RRef[str]) -> None:
+    note(notes, "begins")
+    try:
+        WAITS[way](gate if way == "local_value" else late)
+    finally:
+        note(notes, "cleans up")
+
+
+@pytest.mark.parametrize("way", WAITS)
+def test_an_interrupt_ends_each_wait_in_the_library(
+    system: System, notes: Path, gate: Path, way: str
+) -> None:
+    """The others that wait for the same go on."""
+    late = farref.remote("C", hold, (gate, "late"))
+    others = [farref.rpc_async("B", RRef.to_here, (late,)) for _ in range(2)]
+    future = farref.rpc_async("B", waits, (notes, gate, way, late))
+    assert until(system, lambda: bool(noted(notes)))
+    assert not future.cancel()
+    assert future.cancel(interrupt=True)
+    assert noted(notes) == ["begins", "cleans up"]
+    gate.touch()
+    assert [each.result() for each in others] == ["late", "late"]
+    assert late.to_here() == "late"
+
+
+def test_an_interrupt_ends_the_wait_for_an_actors_answer(system: System, notes: Path) -> None:
+    """Only the program's own functions ask actors."""
+    asking[:] = [system]
+    future = farref.rpc_async(here(), asks, (notes, system.create(Silent)))
+    assert until(system, lambda: bool(noted(notes)))
+    assert future.cancel(interrupt=True)
+    asking.clear()
+
+
+def asks(notes: Path, silent: object) -> None:
+    note(notes, "begins")
+    asking[0].ask(silent, "well?")  # type: ignore[arg-type]  # an address
+
+
+asking: list[System] = []
+
+
+class Silent(farref.RefActor):
+    def receiveMsg_str(self, _: str, __: Any) -> None:
+        pass
 
 
 def brief(number: int, ref: RRef[int]) -> int:
