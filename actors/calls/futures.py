@@ -201,6 +201,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     """Whether the program sets it."""
     _asking: concurrent.futures.Future[None] | None = None
     """Done when the callee has said what becomes of the call that `cancel` is to cancel."""
+    _interrupted = False
+    """Whether `cancel` has asked for an interrupt."""
     _extends = False
     """Whether a wait may name a longer time than the call, which has named none."""
 
@@ -556,6 +558,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         with self._deciding:
             if self.over:
                 return self.cancelled()
+            self._interrupted |= interrupt
             told = self._asking = self._asking or new_future()
         try:
             core.check_no_step()
@@ -571,6 +574,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     def goes_on(self) -> None:
         """The callee refuses to cancel the call, as a plain function runs it."""
         with self._deciding:
+            if self._interrupted and not self.over:
+                return  # this answers an earlier cancel: no interrupt is refused
             asking, self._asking = self._asking, None
         if asking is not None:
             asking.set_result(None)

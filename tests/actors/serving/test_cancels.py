@@ -14,12 +14,12 @@ import time
 from concurrent.futures import CancelledError
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
 
 import farref
-from farref import FetchTimeoutError, Future, RRef
+from farref import FetchTimeoutError, Future, RRef, System
 from farref.actors.serving.cancels import Cancels
 from farref.testing import until
 
@@ -29,8 +29,6 @@ from ..helpers import assert_nothing_held, hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from farref import System
 
 
 @pytest.fixture
@@ -326,6 +324,24 @@ def test_cancel_in_a_coroutine_does_not_wait(system: System, notes: Path, gate: 
     assert (first.result(), second.result()) == ("a", "b")
 
 
+@pytest.mark.processes
+def test_nor_for_a_process_that_does_not_answer(notes: Path) -> None:
+    with System(timeout=10 * PATIENCE, silence=None) as system:
+        system.worker("B")
+        call, returned = farref.rpc_async("B", turns, (notes,)), threading.Event()
+
+        async def cancels() -> None:
+            assert not call.cancel()
+            returned.set()
+
+        with stopped(farref.rpc_sync("B", os.getpid)):
+            thread = threading.Thread(target=asyncio.run, args=(cancels(),))
+            thread.start()
+            assert returned.wait(PATIENCE)
+        thread.join()
+        assert call.cancel(interrupt=True)
+
+
 def cancels_at(to: str, notes: Path, gate: Path) -> tuple[bool, bool]:
     """At a worker, in a function."""
     busy, awaits = farref.rpc_async(to, plain, (notes, gate)), farref.rpc_async(to, relay, (notes,))
@@ -499,6 +515,52 @@ def test_an_interrupt_strikes_nothing_else(process_system: System) -> None:
         assert farref.rpc_sync("B", brief, (10, mine)) == 47
     del mine
     assert_nothing_held(process_system)
+
+
+def takes_a_line(fifo: Path) -> bytes:
+    """After its last step, in C code, Python looks for no exception before it returns."""
+    opened.append(fifo.open("rb"))
+    (line,) = opened[0]
+    return line
+
+
+opened: list[BinaryIO] = []
+
+
+def is_at(function: Callable[..., Any], line: int) -> bool:
+    """Whether a thread runs this line of *function*, counted from its `def`."""
+    at = function.__code__, function.__code__.co_firstlineno + line
+    return any((each.f_code, each.f_lineno) == at for each in sys._current_frames().values())
+
+
+@pytest.mark.processes
+def test_an_interrupt_that_comes_too_late_strikes_nothing_else(
+    system: System, tmp_path: Path
+) -> None:
+    """The function returns before Python raises it."""
+    fifo, cancels = tmp_path / "fifo", system.endpoint.server.cancels
+    os.mkfifo(fifo)
+    for _ in range(10):
+        future = farref.rpc_async(here(), takes_a_line, (fifo,))
+        with fifo.open("wb") as file:
+            eventually(lambda: is_at(takes_a_line, 3), "not there")
+            asyncio.run(cancel_soon(future))
+            eventually(lambda: bool(cancels.struck), "not struck")
+            eventually(lambda: not any("interrupt" in each.name for each in threading.enumerate()))
+            file.write(b"a line")
+        if sys.version_info < (3, 12):  # Python raises it at the call
+            with pytest.raises(CancelledError):
+                future.result()
+        else:
+            assert future.result() == b"a line"
+        opened.pop().close()
+        assert not cancels.struck
+        assert [farref.rpc_sync(here(), abs, (-3,)) for _ in range(3)] == [3, 3, 3]
+
+
+async def cancel_soon(future: Future[Any]) -> None:
+    """Without waiting for what becomes of it."""
+    future.cancel(interrupt=True)
 
 
 # ---- calls that are between two states
