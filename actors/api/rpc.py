@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import itertools
 import math
 import reprlib
 import time
@@ -11,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from ..base.interrupts import Guard, new_future
-from ..calls.futures import Future
+from ..calls.futures import Enough, Future
 from ..core import sites
 from ..core.current import chain_in, frame
 from ..handles.parts import parts_of
@@ -523,13 +522,15 @@ def wait(
     if calls.asked > asked or not core.port.runs_by_itself:
         seconds = max(seconds, 0.05)  # a poll still gives the owners a moment to answer
     waited = [future for future in futures if future is not None]
-    enough = _Enough(num_returns - (len(futures) - len(waited)))
-    run = front.waits.block(waited) if num_returns == len(refs) else None
+    enough = Enough(num_returns - (len(futures) - len(waited)))
+    run = front.waits.block(waited if num_returns == len(refs) else (), enough.some)
     try:
         for future in waited:
             future.watch(enough)
         with core.pool.waiting():
             core.port.wait(enough.some, max(0.0, begun + seconds - time.monotonic()))
+        if enough.some.cancelled():
+            raise concurrent.futures.CancelledError
     finally:
         front.waits.unblock(run)
         for future in waited:
@@ -542,23 +543,6 @@ def wait(
             answer.answered(keep=number < MOST_KEPT)  # what has woken this thread may do so later
     ready, rest = set(there), range(len(refs))
     return [refs[each] for each in there], [refs[each] for each in rest if each not in ready]
-
-
-class _Enough:
-    """Completes *some* once *number* futures are done: a waiter of `concurrent.futures`."""
-
-    def __init__(self, number: int) -> None:
-        self.some: concurrent.futures.Future[None] = new_future()
-        self._left = itertools.count(number - 1, -1)
-        if number <= 0:
-            self.some.set_result(None)
-
-    def add_result(self, _: object) -> None:
-        """One more is done."""
-        if next(self._left) == 0:
-            self.some.set_result(None)
-
-    add_exception = add_cancelled = add_result
 
 
 def get_worker_info(name: str | None = None) -> WorkerInfo:

@@ -342,6 +342,14 @@ class Listener:
         """The connections whose peers have not introduced themselves yet."""
         return [stranger for door in self._doors for stranger in door.strangers]
 
+    def hang_up(self) -> None:
+        """Close the connections of all peers: what they have sent and we have not handled is lost.
+
+        A peer that is still introducing itself would dial again, and is let in first.
+        """
+        for connection in list(self.connections):
+            connection.close()
+
     def close(self, *, unlink: bool) -> None:
         """Close every connection and stop listening; *unlink* our socket if it is ours."""
         if unlink:

@@ -552,6 +552,9 @@ class RunLoop:
             self._leave_since = now
             self.acknowledge()
             self._outbox.request_acks()
+        # Nothing more is handled here. A peer that leaves too, and waits for our word on its last
+        # message, must hear that now: we may wait for its word on ours.
+        self._listener.hang_up()
         waited = now - self._leave_since
         if waited > WRITE_PATIENCE:
             return True

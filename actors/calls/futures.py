@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import itertools
 import sys
 import threading
 import time
@@ -99,6 +100,24 @@ def _follow(chained: Future[U], callback: Callable[[Future[T]], U], done: Future
         del chained
 
 
+class Enough:
+    """Completes *some* once *number* futures are done: a waiter of `concurrent.futures`."""
+
+    def __init__(self, number: int) -> None:
+        self.some: concurrent.futures.Future[None] = new_future()
+        self._left = itertools.count(number - 1, -1)
+        if number <= 0:
+            self.some.set_result(None)
+
+    def add_result(self, _: object) -> None:
+        """One more is done."""
+        if next(self._left) == 0:
+            with contextlib.suppress(concurrent.futures.InvalidStateError):  # it was cancelled
+                self.some.set_result(None)
+
+    add_exception = add_cancelled = add_result
+
+
 def _is_cancelled(cargo: Cargo | None) -> bool:
     """Whether the answer says that the function was cancelled."""
     payload = cargo.payload if cargo is not None else None
@@ -182,6 +201,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     """Whether the program sets it."""
     _asking: concurrent.futures.Future[None] | None = None
     """Done when the callee has said what becomes of the call that `cancel` is to cancel."""
+    _interrupted = False
+    """Whether `cancel` has asked for an interrupt."""
     _extends = False
     """Whether a wait may name a longer time than the call, which has named none."""
 
@@ -517,9 +538,10 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         A call that has not started does not start. A coroutine gets `asyncio.CancelledError` at its
         await, and so do the calls that it awaits, in whatever process; this waits until it has
         ended. A plain function goes on: this returns False, and the future will have its result.
-        With *interrupt* such a function gets the same error at its next bytecode, or where it waits
-        for another call; code in C goes on until it returns. A function that handles the error and
-        returns has not been cancelled: False.
+        With *interrupt* such a function gets the same error at its next bytecode; code in C goes on
+        until it returns. Where it waits in the library, the wait ends with
+        `concurrent.futures.CancelledError`. A function that handles the error and returns has not
+        been cancelled: False.
 
         Blocks for the callee's word, at most as long as the call's time, or the system's timeout.
         If no word comes, as from a process that is stopped, it returns False. Code on an asyncio
@@ -536,6 +558,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         with self._deciding:
             if self.over:
                 return self.cancelled()
+            self._interrupted |= interrupt
             told = self._asking = self._asking or new_future()
         try:
             core.check_no_step()
@@ -551,6 +574,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     def goes_on(self) -> None:
         """The callee refuses to cancel the call, as a plain function runs it."""
         with self._deciding:
+            if self._interrupted and not self.over:
+                return  # this answers an earlier cancel: no interrupt is refused
             asking, self._asking = self._asking, None
         if asking is not None:
             asking.set_result(None)
@@ -654,12 +679,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
                 came = core.port.wait(self, left)
             else:
                 self.check_self_wait()
-                run = self._waits.block((self,))
-                try:
-                    with core.pool.waiting():
-                        came = core.port.wait(self, left)
-                finally:
-                    self._waits.unblock(run)
+                came = self._block_call(left)
             if came:
                 return
             if self.deadline is None or left < at_most:
@@ -668,6 +688,25 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
                 self.expire()
             if timeout is not None:
                 timeout = max(0.0, timeout - left)
+
+    def _block_call(self, seconds: float) -> bool:
+        """Wait in a function that others have called. Returns whether the outcome is there."""
+        core, enough = self._core, None
+        if self.call is None and self.question is None:
+            enough = Enough(1)  # an interrupt ends this wait, and no other one
+            self.watch(enough)
+        told = enough.some if enough is not None else None
+        run = self._waits.block((self,), told)
+        try:
+            with core.pool.waiting():
+                came = core.port.wait(told or self, seconds)
+            if told is not None and told.cancelled():
+                raise concurrent.futures.CancelledError
+            return came
+        finally:
+            self._waits.unblock(run)
+            if enough is not None:
+                self.watch_no_more(enough)
 
     def left(self) -> float:
         """The seconds that a wait may take which begins now and names no timeout."""

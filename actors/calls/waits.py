@@ -43,6 +43,9 @@ class Wait(msgspec.Struct, frozen=True):
     number: int
     run: CurrentRun
     futures: Sequence[concurrent.futures.Future[Any]]
+    told: concurrent.futures.Future[Any] | None = None
+    """The future that the thread waits for, if that is one of its own: others may wait for those
+    in *futures*, too. An interrupt cancels it."""
 
 
 class Awaited(Protocol):
@@ -88,12 +91,16 @@ class Waits(Internal):
 
     # ---- in the thread, or the task, that waits
 
-    def block(self, futures: Sequence[concurrent.futures.Future[Any]]) -> CurrentRun | None:
+    def block(
+        self,
+        futures: Sequence[concurrent.futures.Future[Any]],
+        told: concurrent.futures.Future[Any] | None = None,
+    ) -> CurrentRun | None:
         """Note that the running code waits for all *futures*, which may change meanwhile.
 
-        Pass the result to `unblock`.
+        Pass the result to `unblock`. For *told* see `Wait`.
         """
-        return self.begin(run_in(self._core, threading.get_ident()), futures)
+        return self.begin(run_in(self._core, threading.get_ident()), futures, told)
 
     def suspend(self, future: concurrent.futures.Future[Any]) -> CurrentRun | None:
         """The same for a coroutine, which waits for *future*."""
@@ -102,11 +109,14 @@ class Waits(Internal):
         return self.begin(run_in(self._core, id(asyncio.current_task())), (future,))
 
     def begin(
-        self, run: CurrentRun | None, futures: Sequence[concurrent.futures.Future[Any]]
+        self,
+        run: CurrentRun | None,
+        futures: Sequence[concurrent.futures.Future[Any]],
+        told: concurrent.futures.Future[Any] | None = None,
     ) -> CurrentRun | None:
         """Note that the code of *run*, if that is a request, waits for all *futures*."""
         if run is not None:
-            self._waits[run.call] = Wait(next(self._numbers), run, futures)
+            self._waits[run.call] = Wait(next(self._numbers), run, futures, told)
         return run
 
     def unblock(self, run: CurrentRun | None) -> None:
@@ -117,17 +127,21 @@ class Waits(Internal):
     # ---- in any thread
 
     def cancel(self, call: CallId, *, alone: bool = False) -> bool:
-        """Cancel the calls that the code of *call* waits for, even where plain functions run them.
+        """End the wait of *call*: cancel what its code waits for, even where plain functions run.
 
-        With *alone* only those whose answers nobody else expects, and no functions that run.
+        With *alone* only calls whose answers nobody else expects, and no functions that run.
         Returns whether the wait ends by that.
         """
         pending, wait = self.pending.get(call), self._waits.get(call)
         ends = pending is not None and pending.give_up(interrupt=True)
-        for future in wait.futures if wait is not None else ():
+        if wait is None:
+            return ends
+        if wait.told is not None:
+            ends |= wait.told.cancel()
+        for future in wait.futures:
             needed: Any = _needed(future)
-            if needed is None or needed.fetches:
-                continue  # others may wait for the same fetch, and it runs no function
+            if needed is None or (needed.fetches and (alone or wait.told is not None)):
+                continue
             if not (alone and (needed.is_shared() or getattr(future, "is_shared", bool)())):
                 ends |= needed.give_up(interrupt=not alone)
         return ends
@@ -182,5 +196,7 @@ class Waits(Internal):
 def _needed(future: Any) -> Awaited | None:
     """The future of a request that must be answered before *future* is done, if it is known."""
     while future is not None and getattr(future, "call", None) is None:
+        if getattr(future, "question", None) is not None:
+            break  # an actor's answer: no call, but it can be given up
         future = getattr(future, "after", None)
     return None if future is None or future.done() else future

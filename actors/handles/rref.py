@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import weakref
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, get_origin
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, get_origin, overload
 
 from ...printable import html_text
 from ...protocol.errors import OwnerDiedError, RefLostError
@@ -315,6 +315,12 @@ class RRef(Reference, Generic[T_co]):
 
     # ---- methods of the value
 
+    @overload
+    def rpc_sync(
+        self, timeout: float | None = None, *, resolve: Literal[False] = False
+    ) -> T_co: ...
+    @overload
+    def rpc_sync(self, timeout: float | None = None, *, resolve: bool) -> Any: ...
     def rpc_sync(self, timeout: float | None = None, *, resolve: bool = False) -> Any:
         """``rref.rpc_sync().method(*args)``: run the method at the owner, return its value. Blocks.
 
@@ -334,6 +340,8 @@ class RRef(Reference, Generic[T_co]):
         operators, also ``+=``, and ``next``. All of this works with `rpc_async` and `remote`, too.
         Only with `rpc_sync`: ``len``, ``in``, ``bool``, ``int``, ``<``, ``with``, and iterations,
         which fetch all items at once. Changing a frozen object raises `TypeError`.
+
+        A type checker takes the proxy for the object, unless *resolve* is given.
         """
         return SyncProxy(Way(self, "sync", timeout, resolve))
 

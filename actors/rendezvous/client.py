@@ -132,12 +132,14 @@ class Client:
             doing.close()
             raise
         future = self.submit(doing)
+        run = self.front.waits.block((), future)
         try:
             with self.core.pool.waiting():
                 if not self.core.port.wait(future, LONGEST):
                     raise AssertionError("every coroutine here has a timeout of its own (G6)")
             return future.result(0)
         finally:
+            self.front.waits.unblock(run)
             future.cancel()  # an interrupt ends the wait and *doing*
             del future, doing, self  # an error's traceback holds this frame
 

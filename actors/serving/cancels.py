@@ -26,7 +26,8 @@ and raises, in one go of C code, in which no other thread runs. A thread that ru
 way at a place where it raises such an exception itself, and one that is in C code does so when that
 returns. So the exception comes up in the user's code, at the latest at the first instruction of a
 function that C code calls. `Server._go` catches it if the function has ended before. A function
-that waits in the library is not struck: the call that it waits for is cancelled, in the same way.
+that waits in the library is not struck: the wait ends with an error, and the call that it waits
+for, if any, is cancelled in the same way.
 """
 
 from __future__ import annotations

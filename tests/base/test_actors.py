@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import time
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +21,16 @@ from thespian.actors import (
     ChildActorExited,
     PoisonMessage,
 )
+from thespian.system import systemCommon
 
 from farref import features
-from farref.actors.base import NoSuchSystem, SystemAlreadyRuns, TransportClosed, system_base
+from farref.actors.base import (
+    NoSuchSystem,
+    SystemAlreadyRuns,
+    TransportClosed,
+    loop,
+    system_base,
+)
 
 from ..waiting import eventually
 from .kit import (
@@ -236,3 +246,42 @@ def test_the_end_of_a_child_is_told_once() -> None:
         system.tell(child, ActorExitRequest())
         eventually(lambda: not psutil.pid_exists(pid))  # the parent has seen its process's end
         assert system.ask(parent, "exited", PATIENCE) == 1
+
+
+class Parting(Actor):
+    """Sends its friend a last word when both are about to exit."""
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        match message:
+            case (mine, others, friend, acquainted):
+                self.mine, self.others, self.friend = mine, others, friend
+                atexit.register(mine.unlink)  # it is not killed
+                if acquainted:  # there is a connection already
+                    self.send(self.friend, "hello")
+                self.send(sender, "ready")
+            case "exit":
+                self.send(self.myAddress, ActorExitRequest())
+            case ActorExitRequest():
+                self.mine.touch()
+                eventually(self.others.exists)
+                self.send(self.friend, "goodbye")
+
+
+@pytest.mark.parametrize("acquainted", [True, False])
+def test_two_that_leave_do_not_wait_for_each_other(
+    acquainted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for patience in ("ACK_PATIENCE", "WRITE_PATIENCE"):
+        monkeypatch.setattr(loop, patience, 1e6)
+    monkeypatch.setattr(systemCommon, "MAX_SHUTDOWN_DRAIN_PERIOD", timedelta(days=1))
+    with running() as system:
+        pair = [system.createActor(Parting) for _ in range(2)]
+        files = [tmp_path / "a", tmp_path / "b"]
+        for number, each in enumerate(pair):
+            last = (files[number], files[1 - number], pair[1 - number], acquainted)
+            assert system.ask(each, last, PATIENCE) == "ready"
+        for each in pair:
+            system.tell(each, "exit")
+        for file in files:
+            eventually(file.exists)
+        eventually(lambda: not any(tmp_path.iterdir()))

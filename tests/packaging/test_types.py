@@ -224,12 +224,20 @@ long: int = on(RRef("abc")).rpc_sync(str.__len__)
 
 # Proxies
 numbers.rpc_sync().append(3)
-rate: float = model.rpc_sync().rate.get()
+stepped_there: float = model.rpc_sync(timeout=3).step(3, by=2.0)
+called_there: str = model.rpc_sync()(3)
+child_there: RRef[int] = model.rpc_sync().child()
+array_there: NDArray[np.float64] = zeros.rpc_sync() + 1
+rate: float = model.rpc_async().rate.get().result()
 model.rpc_sync().rate = 2.0
-done: str = model.rpc_sync().wait()
+number_there: RRef[int] = RRef(3)
+resolved: float = model.rpc_sync(resolve=True).step(number_there)
+untyped: RRef[Any] = model
+done: str = untyped.rpc_sync().wait()
 done_later: Future[str] = model.rpc_async().wait()
 done_there: RRef[str] = model.remote().wait()
 length: int = len(numbers.rpc_sync())
+keys: list[str] = [key for key in counts.rpc_sync()]
 counts.rpc_sync()["a"] = 3
 
 # Values
@@ -298,6 +306,15 @@ typo = on(model).rpc_sync(Model.stpe, 3)
 typo_of_function = rpc_sync("B", math.sqr, (2.0,))
 typo_of_reference = model.to_her()
 method_of_reference = model.step(3)
+typo_of_proxy = model.rpc_sync().stpe(3)
+missing_of_proxy = model.rpc_sync().step()
+wrong_argument_of_proxy = model.rpc_sync().step("a")
+keyword_of_proxy = model.rpc_sync(timeout=3).step(3, bi=2.0)
+result_of_proxy: str = model.rpc_sync().step(3)
+item_of_proxy: str = counts.rpc_sync()["a"]
+counts.rpc_sync()["a"] = "wrong_item"
+model.rpc_sync().rate = "wrong_attribute"
+operator_of_proxy = counts.rpc_sync() + 1
 method_of_other = on(model).rpc_sync(Stack.push, 3)
 wrong: int = get(model)
 wrong_list: list[int] = get([model])

@@ -62,7 +62,7 @@ def test_each_way_to_make_one(system: System) -> None:
 def test_values_end_with_their_handles(system: System) -> None:
     before = farref.rpc_sync("B", ends)
     for number in range(TRIES):
-        assert farref.remote("B", Thing, (number,)).rpc_sync().number.get() == number
+        assert farref.remote("B", Thing, (number,)).rpc_async().number.get().result() == number
     eventually(lambda: farref.rpc_sync("B", ends) == before + TRIES)
 
 

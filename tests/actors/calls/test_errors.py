@@ -128,7 +128,7 @@ def test_of_a_creation_a_call_and_a_message(system: System) -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         farref.rpc_sync("B", _fail)
     assert "raised on worker B by _fail()" in told(caught.value)
-    missing = farref.remote("B", make_box)
+    missing: RRef[Any] = farref.remote("B", make_box)
     with pytest.raises(AttributeError) as caught_too:
         missing.rpc_sync().nothing()
     assert f"by nothing(), for the reference {missing.id}" in told(caught_too.value)

@@ -89,7 +89,7 @@ def test_errors_that_somebody_looked_at(system: System, caplog: pytest.LogCaptur
     farref.wait(refs, num_returns=3)  # else `get` may give up the third before it is made
     with pytest.raises(KeyError):
         farref.get(refs[1:])  # the third error is not raised, but it has been fetched
-    made = farref.remote("B", fail)
+    made: RRef[Any] = farref.remote("B", fail)
     with pytest.raises(KeyError):
         made.rpc_sync().anything()
     with pytest.raises(KeyError):

@@ -363,7 +363,7 @@ def test_recorded_turns_can_be_replayed_and_exported(tmp_path: Path) -> None:
     with System(timeout=20, trace=str(folder)) as system:
         first, second = (farref.remote(system.worker(name), Account) for name in "BC")
         alone = farref.remote("B", Account, serial=False)
-        assert first.rpc_sync().visit_later([second, alone], 0.01) == 3
+        assert farref.on(first).rpc_sync(Account.visit_later, [second, alone], 0.01) == 3
         del first, second, alone
     done = {str(record.fields.get("do")) for record in check_record(folder)}
     assert {"pause", "resume", "done"} <= done

@@ -72,7 +72,7 @@ def test_the_function_runs_once(system: System) -> None:
     splitter = farref.remote("B", Splitter)
     runs, value = splitter.remote(num_returns=2).split("value")
     assert farref.get([runs, value]) == [1, "value"]
-    assert splitter.rpc_sync().runs.get() == 1
+    assert splitter.rpc_async().runs.get().result() == 1
 
 
 def test_other_options_go_with_it(system: System) -> None:

@@ -225,7 +225,7 @@ def test_a_call_that_was_refused_to_its_caller_is_in_no_log(system: System, form
 def test_an_await_for_oneself_is_none(system: System) -> None:
     """A method that awaits has no turn on its object, so the call gets one."""
     ref = farref.remote("B", Selfish)
-    assert ref.rpc_sync().again_later(ref) == "it ran"
+    assert farref.on(ref).rpc_sync(Selfish.again_later, ref) == "it ran"
     assert ref.rpc_sync().again("end", ref) == "it ran"
 
 

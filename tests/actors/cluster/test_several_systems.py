@@ -6,7 +6,7 @@ import os
 import uuid
 import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -84,10 +84,10 @@ PEER = """
         hold(Path(sys.argv[2]))
 """
 
-_came: list[RRef[object]] = []
+_came: list[RRef[Any]] = []
 
 
-def exchange(ref: RRef[object], name: str) -> RRef[list[str]]:
+def exchange(ref: RRef[Any], name: str) -> RRef[list[str]]:
     """Called by another program in this one."""
     assert ref.owner_name() == name
     _came.append(ref)

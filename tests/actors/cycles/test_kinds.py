@@ -308,7 +308,7 @@ class Enclosing(Node):
 
 
 def ring(how: str) -> list[Any]:
-    nodes = [remote("B", Enclosing), remote("C", Node)]
+    nodes: list[Any] = [remote("B", Enclosing), remote("C", Node)]
     nodes[0].rpc_sync().enclose(how, nodes[1])
     nodes[1].rpc_sync().link(nodes[0])
     return nodes

@@ -129,7 +129,7 @@ def use() -> int:
 
 def ring(how: str, *, keep: bool) -> set[str]:
     """The names of a ring that no program has in a variable."""
-    nodes = [remote("B", Model), remote("C", Node)]
+    nodes: list[Any] = [remote("B", Model), remote("C", Node)]
     nodes[1].rpc_sync().link(nodes[0])
     nodes[0].rpc_sync().enclose(how, nodes[1], keep)
     return ids(nodes)

@@ -13,12 +13,13 @@ import threading
 import time
 from concurrent.futures import CancelledError
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
 
 import farref
-from farref import FetchTimeoutError, Future, RRef
+from farref import FetchTimeoutError, Future, RRef, System
 from farref.actors.serving.cancels import Cancels
 from farref.testing import until
 
@@ -28,9 +29,6 @@ from ..helpers import assert_nothing_held, hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
-
-    from farref import System
 
 
 @pytest.fixture
@@ -326,6 +324,24 @@ def test_cancel_in_a_coroutine_does_not_wait(system: System, notes: Path, gate: 
     assert (first.result(), second.result()) == ("a", "b")
 
 
+@pytest.mark.processes
+def test_nor_for_a_process_that_does_not_answer(notes: Path) -> None:
+    with System(timeout=10 * PATIENCE, silence=None) as system:
+        system.worker("B")
+        call, returned = farref.rpc_async("B", turns, (notes,)), threading.Event()
+
+        async def cancels() -> None:
+            assert not call.cancel()
+            returned.set()
+
+        with stopped(farref.rpc_sync("B", os.getpid)):
+            thread = threading.Thread(target=asyncio.run, args=(cancels(),))
+            thread.start()
+            assert returned.wait(PATIENCE)
+        thread.join()
+        assert call.cancel(interrupt=True)
+
+
 def cancels_at(to: str, notes: Path, gate: Path) -> tuple[bool, bool]:
     """At a worker, in a function."""
     busy, awaits = farref.rpc_async(to, plain, (notes, gate)), farref.rpc_async(to, relay, (notes,))
@@ -407,6 +423,74 @@ def test_an_interrupt_reaches_a_plain_function(
     assert noted_soon(system, notes, "begins", *(["cleans up"] if args else []))
 
 
+WAITS: dict[str, Callable[[Any], object]] = {
+    "to_here": lambda late: late.to_here(),
+    "future of a reference": lambda late: late.future().result(),
+    "local_value": lambda gate: farref.remote(here(), hold, (gate,)).local_value(),
+    "get": lambda late: farref.get([late, late]),
+    "wait for all": lambda late: farref.wait([late, RRef(1)], 2),
+    "wait for any": lambda late: farref.wait([late, late]),
+    "own future": lambda _: Future[int]().result(),
+    "what follows a call": lambda _: (
+        farref.rpc_async("C", turns, (Path(os.devnull),)).then(bool).result()
+    ),
+    "what follows an own future": lambda _: Future[int]().then(bool).result(),
+    "rendezvous": lambda _: farref.rendezvous("run", min_nodes=2, max_nodes=2).next_rendezvous(),
+}
+"""What a function may wait for, beside a call. The argument is a late reference, or the gate."""
+
+
+def here() -> str:
+    return farref.get_worker_info().name
+
+
+def waits(notes: Path, gate: Path, way: str, late: RRef[str]) -> None:
+    note(notes, "begins")
+    try:
+        WAITS[way](gate if way == "local_value" else late)
+    finally:
+        note(notes, "cleans up")
+
+
+@pytest.mark.parametrize("way", WAITS)
+def test_an_interrupt_ends_each_wait_in_the_library(
+    system: System, notes: Path, gate: Path, way: str
+) -> None:
+    """The others that wait for the same go on."""
+    late = farref.remote("C", hold, (gate, "late"))
+    others = [farref.rpc_async("B", RRef.to_here, (late,)) for _ in range(2)]
+    future = farref.rpc_async("B", waits, (notes, gate, way, late))
+    assert until(system, lambda: bool(noted(notes)))
+    assert not future.cancel()
+    assert future.cancel(interrupt=True)
+    assert noted(notes) == ["begins", "cleans up"]
+    gate.touch()
+    assert [each.result() for each in others] == ["late", "late"]
+    assert late.to_here() == "late"
+
+
+def test_an_interrupt_ends_the_wait_for_an_actors_answer(system: System, notes: Path) -> None:
+    """Only the program's own functions ask actors."""
+    asking[:] = [system]
+    future = farref.rpc_async(here(), asks, (notes, system.create(Silent)))
+    assert until(system, lambda: bool(noted(notes)))
+    assert future.cancel(interrupt=True)
+    asking.clear()
+
+
+def asks(notes: Path, silent: object) -> None:
+    note(notes, "begins")
+    asking[0].ask(silent, "well?")  # type: ignore[arg-type]  # an address
+
+
+asking: list[System] = []
+
+
+class Silent(farref.RefActor):
+    def receiveMsg_str(self, _: str, __: Any) -> None:
+        pass
+
+
 def brief(number: int, ref: RRef[int]) -> int:
     """Works in the library, in a callback of C code, and in its own frame."""
     for _ in range(number // 50):
@@ -431,6 +515,52 @@ def test_an_interrupt_strikes_nothing_else(process_system: System) -> None:
         assert farref.rpc_sync("B", brief, (10, mine)) == 47
     del mine
     assert_nothing_held(process_system)
+
+
+def takes_a_line(fifo: Path) -> bytes:
+    """After its last step, in C code, Python looks for no exception before it returns."""
+    opened.append(fifo.open("rb"))
+    (line,) = opened[0]
+    return line
+
+
+opened: list[BinaryIO] = []
+
+
+def is_at(function: Callable[..., Any], line: int) -> bool:
+    """Whether a thread runs this line of *function*, counted from its `def`."""
+    at = function.__code__, function.__code__.co_firstlineno + line
+    return any((each.f_code, each.f_lineno) == at for each in sys._current_frames().values())
+
+
+@pytest.mark.processes
+def test_an_interrupt_that_comes_too_late_strikes_nothing_else(
+    system: System, tmp_path: Path
+) -> None:
+    """The function returns before Python raises it."""
+    fifo, cancels = tmp_path / "fifo", system.endpoint.server.cancels
+    os.mkfifo(fifo)
+    for _ in range(10):
+        future = farref.rpc_async(here(), takes_a_line, (fifo,))
+        with fifo.open("wb") as file:
+            eventually(lambda: is_at(takes_a_line, 3), "not there")
+            asyncio.run(cancel_soon(future))
+            eventually(lambda: bool(cancels.struck), "not struck")
+            eventually(lambda: not any("interrupt" in each.name for each in threading.enumerate()))
+            file.write(b"a line")
+        if sys.version_info < (3, 12):  # Python raises it at the call
+            with pytest.raises(CancelledError):
+                future.result()
+        else:
+            assert future.result() == b"a line"
+        opened.pop().close()
+        assert not cancels.struck
+        assert [farref.rpc_sync(here(), abs, (-3,)) for _ in range(3)] == [3, 3, 3]
+
+
+async def cancel_soon(future: Future[Any]) -> None:
+    """Without waiting for what becomes of it."""
+    future.cancel(interrupt=True)
 
 
 # ---- calls that are between two states

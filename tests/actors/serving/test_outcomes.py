@@ -86,7 +86,7 @@ class OwningActor(RefActor):
         self.send(sender, RRef(BatchServer(batch)))
 
 
-def server_at(system: System, place: str, batch: int) -> RRef[BatchServer]:
+def server_at(system: System, place: str, batch: int) -> RRef[Any]:
     ways: dict[str, Callable[[], RRef[BatchServer]]] = {
         "worker": lambda: farref.remote("B", BatchServer, (batch,)),
         "program": lambda: RRef(BatchServer(batch)),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import farref
-from farref import RefActor, RRef, SelfWaitError, System, WouldBlockError
+from farref import RefActor, RRef, SelfWaitError, System, WouldBlockError, on
 
 from ..helpers import assert_nothing_held, until
 
@@ -178,7 +178,7 @@ class Keeper(RefActor):
         self.send(sender, RRef(Signal()))
 
 
-def signal_at(system: System, place: str) -> RRef[Signal]:
+def signal_at(system: System, place: str) -> RRef[Any]:
     if place in ("worker", "not serial"):
         return farref.remote("B", Signal, serial=place == "worker")
     if place == "program":
@@ -320,7 +320,7 @@ class Crowd:
         return Crowd(count)
 
 
-def crowds(where: str) -> RRef[Crowd]:
+def crowds(where: str) -> RRef[Any]:
     ways: dict[str, Callable[[], RRef[Crowd]]] = {
         "value": lambda: RRef(Crowd(3), serial=False),
         "function": lambda: farref.remote("B", Crowd, (3,), serial=False),
@@ -356,7 +356,7 @@ def test_nothing_holds_what_an_async_method_got(system: System) -> None:
     value = Value()
     gone = weakref.ref(value)
     taker, ref = RRef(Taker()), RRef(value)
-    taker.rpc_sync().take(ref)
+    on(taker).rpc_sync(Taker.take, ref)
     future: Future[Any] = taker.rpc_async().fail(ref)
     assert type(future.exception()) is KeyError
     del value, ref, future
