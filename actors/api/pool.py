@@ -7,7 +7,6 @@ place.
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
 import contextlib
 import itertools
@@ -434,8 +433,11 @@ async def _others(
 
 
 async def _outcome(coming: Any) -> Any:
-    plain = not hasattr(type(coming), "__await__")  # a future of another library
-    return await (asyncio.wrap_future(coming) if plain else coming)
+    if hasattr(type(coming), "__await__"):
+        return await coming
+    import asyncio  # noqa: PLC0415 - it is loaded here: this is a coroutine
+
+    return await asyncio.wrap_future(coming)  # a future of another library
 
 
 def _chunks(items: Iterable[tuple[Any, ...]], size: int) -> Iterator[list[tuple[Any, ...]]]:
