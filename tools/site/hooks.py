@@ -1,6 +1,7 @@
 """Additions to mkdocs that build the site: see `mkdocs.yml`.
 
 - The pictures of traces get their colours. They are drawn again from the stories in tests/traces.
+- The stubs of the reference, which are for readers of a checkout, give way to whole docstrings.
 - The changelog, CONTRIBUTING and SECURITY, at the top of the repository, become pages.
 - A link to a file that is not a page, such as an example, becomes the file's name.
 """
@@ -29,6 +30,7 @@ BROUGHT = {
 
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # pictures are drawn by the tests' own code
 from tests.docs.drawing import colours, with_pictures  # noqa: E402 - the path is set above
+from tests.docs.stubs import without_stubs  # noqa: E402
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -53,7 +55,8 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
         return match[1] if outside else match[0]
 
     drawn = with_pictures(
-        markdown, lambda name: f'<pre class="trace"><code>{colours(name)}</code></pre>\n'
+        without_stubs(markdown),
+        lambda name: f'<pre class="trace"><code>{colours(name)}</code></pre>\n',
     )
     return re.sub(r"(?<!!)\[([^\]]+)\]\((\.\./[^)\s]+)\)", unlinked, drawn)
 
