@@ -101,8 +101,9 @@ fmt: $(STAMP) ## let ruff format and fix
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-docs: $(FULL) ## the documentation's site, into site/; warnings are errors
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file tools/site/mkdocs.yml
+docs: $(FULL) ## the documentation's site, into site/VERSION; warnings are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file tools/site/mkdocs.yml \
+		--site-dir $(CURDIR)/site/$$($(BIN)/farref --version | cut -d ' ' -f 2)
 
 docs-serve: $(FULL) ## the same at http://127.0.0.1:8000, while you write
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --strict --config-file tools/site/mkdocs.yml \
