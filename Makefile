@@ -208,7 +208,7 @@ bench-sites: $(STAMP) ## what noting where references are created costs
 bench-tracing: $(STAMP) ## what recording a trace costs, beside not recording one
 	$(BIN)/python -m bench call share create-drop --peers farref,traced $(BENCH_OPTIONS)
 
-release-check: $(STAMP) ## whether this tree can be released; uploads nothing
+release-check: $(FULL) ## whether this tree can be released; uploads nothing
 	$(BIN)/python tools/release_check.py
 
 clean: ## remove the environments and every cache
