@@ -66,7 +66,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 MINOR_VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all compiled test-bases elsewhere lint types fmt docs docs-serve smoke smoke-all deep mutants soak rings simulate conformance torch-rpc bench \
+.PHONY: help demo test test-all compiled test-bases elsewhere lint types fmt docs docs-serve pictures smoke smoke-all deep mutants soak rings simulate conformance torch-rpc bench \
 	bench-plots bench-scale bench-base bench-pipeline bench-rendezvous bench-sites bench-tracing bench-values \
 	release-check clean
 
@@ -101,12 +101,16 @@ fmt: $(STAMP) ## let ruff format and fix
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-docs: $(FULL) ## the documentation's site, into site/; warnings are errors
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file tools/site/mkdocs.yml
+docs: $(FULL) ## the documentation's site, into site/VERSION; warnings are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file tools/site/mkdocs.yml \
+		--site-dir $(CURDIR)/site/$$($(BIN)/farref --version | cut -d ' ' -f 2)
 
 docs-serve: $(FULL) ## the same at http://127.0.0.1:8000, while you write
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --strict --config-file tools/site/mkdocs.yml \
 		--watch src --watch actors --watch protocol --watch tests/traces
+
+pictures: $(FULL) ## those of the README, anew: the real thing, and a Chromium
+	$(BIN)/python tools/pictures.py
 
 # All Pythons at once, as each waits for itself most of the time. The output of each is shown whole.
 smoke: $(STAMP) ## the wheel, quick tests, other Pythons (PYTHONS=...)
@@ -204,7 +208,7 @@ bench-sites: $(STAMP) ## what noting where references are created costs
 bench-tracing: $(STAMP) ## what recording a trace costs, beside not recording one
 	$(BIN)/python -m bench call share create-drop --peers farref,traced $(BENCH_OPTIONS)
 
-release-check: $(STAMP) ## whether this tree can be released; uploads nothing
+release-check: $(FULL) ## whether this tree can be released; uploads nothing
 	$(BIN)/python tools/release_check.py
 
 clean: ## remove the environments and every cache

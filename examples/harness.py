@@ -4,10 +4,11 @@ A **demo** shows the protocol. Its module has a docstring (the first line tells 
 sentence, the rest says where to look), a function ``play(system)``, and ``SHARING``, the discipline
 that it is about. If it plays a published example, ``STEPS`` lists the example's steps (see
 `farref.trace.notes`), and the harness looks for them in the recording. If an endpoint dies in it,
-``GRACE`` is the ``orphan_grace`` of its system in seconds. A demo runs on real actors, and every
-endpoint records its steps. When ``play`` returns, the harness waits, for a bounded time, until
-nothing is left: every object is freed, every fork and loan has ended, every message has arrived.
-Then it shuts the system down and shows the trace.
+``GRACE`` is the ``orphan_grace`` of its system in seconds. If ``multiprocessing`` gets this wrong,
+``fault()`` does the same there, and returns what happened, or None if it went well. A demo runs on
+real actors, and every endpoint records its steps. When ``play`` returns, the harness waits, for a
+bounded time, until nothing is left: every object is freed, every fork and loan has ended, every
+message has arrived. Then it shuts the system down and shows the trace.
 
 A **program** does a job. It does the job twice: with several processes that pass references to each
 other, and in this process without farref. The results must agree. Both times are printed; the first
@@ -23,6 +24,7 @@ import contextlib
 import importlib
 import inspect
 import os
+import platform
 import re
 import sys
 import tempfile
@@ -88,6 +90,7 @@ class Demo:
     sharing: Sharing
     steps: str
     grace: float
+    fault: Callable[[], str | None] | None
 
     @classmethod
     def of(cls, play: Callable[[System], object], doc: str | None) -> Demo:
@@ -95,7 +98,8 @@ class Demo:
         sentence, rest = _parts(doc)
         module = sys.modules[play.__module__]
         steps, grace = getattr(module, "STEPS", ""), getattr(module, "GRACE", 5.0)
-        return cls(sentence, rest, play, module.SHARING, steps, grace)
+        fault = getattr(module, "fault", None)
+        return cls(sentence, rest, play, module.SHARING, steps, grace, fault)
 
     @classmethod
     def named(cls, name: str) -> Demo:
@@ -120,6 +124,15 @@ def perform(demo: Demo, base: str | None = None, sharing: Sharing | None = None)
         )
 
 
+def elsewhere(demo: Demo) -> str | None:
+    """What happens in *demo* with ``multiprocessing``, tried now; None if it is not about that."""
+    if demo.fault is None:
+        return None
+    with waiting("with multiprocessing"):
+        went_well = f"it goes well on Python {platform.python_version()}"
+        return f"With multiprocessing: {demo.fault() or went_well}."
+
+
 def _wait_until_nothing_is_left(system: System, trace: Path) -> None:
     end = time.monotonic() + PATIENCE
     before = -1  # steps at the last look: the same twice means the end, not a pause
@@ -134,22 +147,26 @@ def _wait_until_nothing_is_left(system: System, trace: Path) -> None:
         time.sleep(LOOK)
 
 
-def present(demo: Demo, story: Story, sharing: Sharing | None, pause: float = 0.0) -> None:
+def present(
+    demo: Demo, story: Story, sharing: Sharing | None, pause: float = 0.0, other: str | None = None
+) -> None:
     """Show *story* on the terminal, and the text about where to look.
 
-    If the story is shown slowly, *pause* seconds a line, the text comes first.
+    *other* is what `elsewhere` said. If the story is shown slowly, *pause* seconds a line, the text
+    comes first.
     """
     console = Console()
     slow = pause > PAUSE
+    look_for = "\n\n".join(filter(None, (other, demo.look_for)))
     if slow:
-        say(demo.look_for, console)
+        say(look_for, console)
     show(story, console, pause=pause)
     console.print()
     if sharing not in (None, demo.sharing):
         warning = f'Played with sharing="{sharing}"; the demo is written for "{demo.sharing}".'
         console.print(Text(f"  {warning}", style="bold"), end="\n\n")
     if not slow:
-        say(demo.look_for, console)
+        say(look_for, console)
 
 
 def well(story: Story) -> bool:
@@ -172,7 +189,7 @@ def run_alone(doc: str | None, play: Callable[[System], object]) -> None:
         story = perform(demo, base, sharing)
         if save_to is not None:
             save_story(story, save_to)
-        present(demo, story, sharing, pause_of(pace))
+        present(demo, story, sharing, pause_of(pace), elsewhere(demo))
         raise typer.Exit(0 if well(story) else 1)
 
     main.__doc__ = f"{demo.sentence}\n\n{demo.look_for}"

@@ -39,12 +39,16 @@ def project(root: Path) -> dict[str, Any]:
 
 
 def tree(root: Path) -> Iterator[str]:
-    """Every change is committed, and the tag is free."""
+    """Every change is committed, and the tag is free, or this commit's."""
     if _git(root, "status", "--porcelain"):
         yield "the tree has changes that are not committed: commit them"
     tag = f"v{project(root)['version']}"
-    if _git(root, "tag", "--list", tag):
+    here = _git(root, "tag", "--list", "v*", "--points-at", "HEAD").split()
+    if tag not in here and _git(root, "tag", "--list", tag):
         yield f"the tag {tag} is there already: raise the version in pyproject.toml"
+    for other in here:
+        if other != tag:
+            yield f"this commit has the tag {other}, but its version in pyproject.toml makes {tag}"
 
 
 def changelog(root: Path) -> Iterator[str]:
@@ -91,8 +95,15 @@ def built(root: Path, folder: Path) -> Iterator[str]:
     for field in ("Name", "Version", "Summary", "Requires-Python", "License-Expression"):
         if not told[field]:
             yield f"the wheel's metadata has no {field}: see [project] in pyproject.toml"
-    if told["Description-Content-Type"] != "text/markdown" or not told.get_payload():
-        yield "the wheel has no description for an index to show: see `readme` in pyproject.toml"
+
+
+def described(_: Path, folder: Path) -> Iterator[str]:
+    """An index can show both."""
+    files = map(str, (*folder.glob("*.whl"), *folder.glob("*.tar.gz")))
+    command = [sys.executable, "-P", "-m", "twine", "--no-color", "check", "--strict", *files]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode:
+        yield f"`twine check --strict`: {(run.stdout + run.stderr).strip()}"
 
 
 def works(root: Path, folder: Path) -> Iterator[str]:
@@ -139,6 +150,7 @@ def main() -> int:
             changelog: (ROOT,),
             addresses: (ROOT,),
             built: (ROOT, folder),
+            described: (ROOT, folder),
             works: (ROOT, folder),
         }
         for check, arguments in checks.items():

@@ -1,4 +1,4 @@
-"""farref: references to objects in other processes, for Thespian actors.
+"""farref shares objects between Python processes by reference.
 
 The façade: everything public is importable from here, and only re-exported here. The names of the
 rendezvous and of inspecting references are loaded at their first use: most programs need none.

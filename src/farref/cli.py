@@ -60,7 +60,6 @@ class _Commands(typer.core.TyperGroup):
 app = typer.Typer(
     name="farref",
     cls=_Commands,
-    help="Remote references for Thespian actors.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -82,7 +81,9 @@ def main(
         ),
     ] = False,
 ) -> None:
-    """Remote references for Thespian actors."""
+    """Share objects between Python processes by reference: an object stays where it was made,
+    others call it and pass it on, and it is freed when its last holder has gone, killed or not.
+    """  # noqa: D205 - one sentence, which README.md and docs/index.md begin with
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # the starter did that
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # or a child would have no exit code
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -13,12 +15,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from farref.commands.demo import NAMES
-from farref.examples.harness import Demo
+from farref.examples.harness import Demo, elsewhere
 from farref.trace import Recording, Story, read, tell
 from farref.trace.notes import of_discipline, parsed
 from farref.trace.view import Stage
 
 from ..bases import BASES, SHARINGS, default, has_processes
+from .kit import piped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +32,7 @@ NOTED = ("forward-owned", "return-owned")
 """Demos that play a published example, step by step."""
 OBJECTS = {
     "lend-kept": 2,
+    "kept-by-init": 2,
     "ring": 2,
     "nested": 2,
     "return-owned": 2,
@@ -293,6 +297,33 @@ def test_user_code_does_not_wait_for_the_owner(stories: dict[str, Story]) -> Non
         if record.at.startswith("C@") and record.kind in ("run", "send", "receive")
     ]
     assert steps.index("run") < steps.index("Ack")
+
+
+# ---- the faults of others
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("late-arrival", "the table was freed on its way, and the reader gets KeyError: "),
+        ("uncounted-holder", "0 objects are counted, and the process that holds one gets KeyError"),
+        ("kept-by-init", "no process has a proxy, but the server keeps 1 table"),
+        ("reader-ends", "the next reader gets FileNotFoundError: "),
+    ],
+)
+def test_a_demo_shows_what_goes_wrong_with_multiprocessing(name: str, says: str) -> None:
+    """In `make demo`, too. If a Python repairs it, the demo says so, and this test fails there."""
+    run = piped("demo", name)
+    assert run.returncode == 0, run.stderr
+    assert f"With multiprocessing: {says}" in " ".join(run.stdout.split())
+    assert "nothing left" in run.stdout
+
+
+def test_a_demo_says_if_multiprocessing_does_it_well() -> None:
+    demo = dataclasses.replace(Demo.named("reader-ends"), fault=lambda: None)
+    version = platform.python_version()
+    assert elsewhere(demo) == f"With multiprocessing: it goes well on Python {version}."
+    assert elsewhere(Demo.named("ring")) is None
 
 
 def test_the_list_names_what_is_not_installed() -> None:

@@ -8,7 +8,7 @@ The words of a fence decide the use of its block. These are the rules for writer
   are its output (``...`` stands for anything). Lines after ``second$`` are typed in another
   terminal, and run until the page ends.
 - ```` ```sh ````: a script.
-- ```` ```text ````, ``json``, ``toml``, ``ini``, ``yaml``: only read.
+- ```` ```text ````, ``json``, ``toml``, ``ini``, ``yaml``, ``pyi``: only read.
 - A block is not run if a comment below it gives the reason: ``<!-- Not run by the tests: ... -->``.
 """
 
@@ -23,7 +23,7 @@ DOCS = ROOT / "docs"
 
 LANGUAGES = frozenset({"python", "console", "sh"})
 """The languages that the tests run."""
-PROSE = frozenset({"", "text", "json", "toml", "ini", "yaml"})
+PROSE = frozenset({"", "text", "json", "toml", "ini", "yaml", "pyi"})
 """Blocks that are only read."""
 
 _FENCE = re.compile(

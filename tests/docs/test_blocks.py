@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .pages import LANGUAGES, PROSE, ROOT, Block, Typed, blocks, pages, typed
+from .pages import LANGUAGES, PROSE, ROOT, Block, Typed, blocks, pages, text_of, typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NOT_RUN = {
     "CONTRIBUTING.md": 2,
-    "README.md": 2,
+    "README.md": 1,
     "docs/demos.md": 1,
     "docs/hosts.md": 6,
     "docs/howto/several-hosts.md": 1,
@@ -43,7 +43,7 @@ ELSEWHERE = {
     ("docs/launch.md", "SLURM"): "tests/launch/test_recipes.py",
     ("docs/launch.md", "MPI"): "tests/launch/test_mpirun.py",
     ("docs/launch.md", "torchrun"): "tests/launch/test_torchrun.py",
-    ("README.md", "On two machines"): "tests/hosts/test_readme.py",
+    ("docs/howto/several-hosts.md", "The lines to copy"): "tests/hosts/test_two_machines.py",
     ("docs/torchrun.md", "Two machines"): "tests/hosts/test_torchrun.py",
 }
 """Sections whose blocks another test runs, because they need more than a folder."""
@@ -256,7 +256,31 @@ def test_the_first_programs_are_short() -> None:
     for page in ("README.md", "docs/index.md", "docs/aliases.md"):
         program = next(block for block in blocks(page) if block.language == "python")
         code = [line for line in program.body.splitlines() if line.strip()]
-        assert len(code) <= 32
+        assert len(code) <= (10 if page == "README.md" else 32)
+
+
+def test_the_readme_is_a_page_and_a_half() -> None:
+    text = text_of("README.md")
+    assert text.count("\n") <= 90
+    assert len(re.findall(r"^!\[.+\]\(docs/pictures/.+\)$", text, re.MULTILINE)) == 3
+    peers = (
+        "`multiprocessing` `Manager`",
+        "RPyC",
+        "Pyro5",
+        "Ray",
+        "Dask",
+        "Celery",
+        "`torch.distributed.rpc`",
+    )
+    assert [each for each in peers if f"\n| {each} |" not in text] == []
+    assert "**Do not use it**" in text
+
+
+def test_the_second_page_of_the_tutorial_makes_parallel_calls() -> None:
+    second = next(block for block in RUN if block.title == "at_once.py")
+    assert second.page == f"{TUTORIAL}first-reference.md"
+    assert "(first-reference.md)" in text_of(f"{TUTORIAL}index.md").split("\n1. ")[1]
+    assert "rpc_async" in second.body
 
 
 def test_a_block_that_does_something_else_fails(tmp_path: Path) -> None:

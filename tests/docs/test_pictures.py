@@ -1,23 +1,31 @@
-"""The pictures in docs/ are those that the trace tests draw."""
+"""The pictures in docs/ are those that the trace tests draw, and its stubs those of the source."""
 
 from __future__ import annotations
 
 import pytest
 
-from .drawing import SHOWN, picture, with_pictures
+from . import drawing, stubs
 from .pages import ROOT, pages, text_of
 
-SHOWING = [page for page in pages() if SHOWN.search(text_of(page))]
+SHOWING = [
+    page
+    for page in pages()
+    if drawing.SHOWN.search(text_of(page)) or stubs.SHOWN.search(text_of(page))
+]
 
 
 @pytest.mark.parametrize("page", SHOWING)
-def test_the_pictures_are_up_to_date(page: str, *, rewrite: bool) -> None:
-    made = with_pictures(text_of(page), lambda name: f"```text\n{picture(name)}```\n")
+def test_what_is_made_is_up_to_date(page: str, *, rewrite: bool) -> None:
+    drawn = drawing.with_pictures(
+        text_of(page), lambda name: f"```text\n{drawing.picture(name)}```\n"
+    )
+    made = stubs.with_stubs(drawn)
     if rewrite:
         (ROOT / page).write_text(made, encoding="utf-8")
-    assert text_of(page) == made, "pytest tests/docs/test_pictures.py --rewrite draws them anew"
+    assert text_of(page) == made, "pytest tests/docs/test_pictures.py --rewrite makes them anew"
 
 
 def test_there_are_some() -> None:
     text = "".join(map(text_of, SHOWING))
-    assert len(SHOWN.findall(text)) == text.count("<!-- trace: ") >= 8
+    assert len(drawing.SHOWN.findall(text)) == text.count("<!-- trace: ") >= 8
+    assert len(stubs.SHOWN.findall(text)) == text.count("\n::: ") == text.count("```pyi\n") >= 50

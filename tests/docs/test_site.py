@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
 import os
 import re
 import subprocess
 import sys
+import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.long
 
+VERSION: str = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 BUILDERS = ("mkdocs", "material", "mkdocstrings")
 
 
@@ -28,7 +31,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     missing = [name for name in BUILDERS if importlib.util.find_spec(name) is None]
     if missing:
         pytest.skip(f"{', '.join(missing)} not installed: the extra `docs` brings it")
-    folder = tmp_path_factory.mktemp("site")
+    folder = tmp_path_factory.mktemp("site") / VERSION
+    older = folder.parent / "0.0.9" / "index.html"
+    older.parent.mkdir()
+    older.touch()
     config = ROOT / "tools" / "site" / "mkdocs.yml"
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", config, "-d", folder],
@@ -67,6 +73,21 @@ def test_everything_public_is_in_the_reference(site: Path, module: str, page: st
     headings = set(re.findall(r'<h\d id="farref\.(?:[\w.]+\.)?(\w+)"', html))
     missing = set(importlib.import_module(module).__all__) - headings
     assert not missing, "docs/reference/ lacks them"
+
+
+def test_a_version_is_in_the_header_and_in_the_list(site: Path) -> None:
+    html = (site / "index.html").read_text(encoding="utf-8")
+    assert re.search(rf'<span class="md-ellipsis">\s*farref {re.escape(VERSION)}\s*</span>', html)
+    assert '"provider": "mike"' in html  # the menu, which reads the list
+    listed = json.loads((site.parent / "versions.json").read_text())
+    assert [each["version"] for each in listed] == [VERSION, "0.0.9"]
+    assert f"url={VERSION}/" in (site.parent / "index.html").read_text()
+
+
+def test_the_reference_has_whole_docstrings_and_no_stubs(site: Path) -> None:
+    html = (site / "reference" / "calls.html").read_text(encoding="utf-8")
+    assert "language-pyi" not in html
+    assert "If several references lead to one object" in html
 
 
 def test_the_pictures_have_colours(site: Path) -> None:

@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
@@ -41,9 +42,36 @@ def test_every_public_name_exists() -> None:
     assert [name for name in farref.__all__ if not hasattr(farref, name)] == []
 
 
+def project() -> dict[str, Any]:
+    table: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return table
+
+
 def test_the_code_knows_its_version() -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert command("--version").stdout == f"farref {version}\n"
+    assert command("--version").stdout == f"farref {project()['version']}\n"
+
+
+def test_all_openings_are_one_sentence() -> None:
+    """Of an index of packages, of both first pages, and of the command."""
+    sentence = project()["description"]
+    for page in ("README.md", "docs/index.md"):
+        text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+        assert text.startswith(f"# farref **{sentence}** ")
+    help_text = " ".join(command("--help").stdout.split())
+    assert f"[ARGS]... {sentence} " in help_text
+
+
+def test_the_classifiers_say_what_is_tested() -> None:
+    known = project()["classifiers"]
+    versions = re.search(r"^PYTHONS .*", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert versions is not None
+    minors = [each.rpartition(" ")[2] for each in known if ":: 3." in each]
+    assert minors == re.findall(r"python(3\.\d+)", versions[0])
+    assert [each for each in known if each.startswith("Operating")] == [
+        "Operating System :: POSIX :: Linux"
+    ]
+    assert "Typing :: Typed" in known
+    assert project()["license"] == "MIT"  # an SPDX expression: no classifier may say it again
 
 
 @pytest.mark.parametrize("layer", LAYERS)

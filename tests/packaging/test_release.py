@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-TOOL = Path(__file__).parents[2] / "tools" / "release_check.py"
+ROOT = Path(__file__).parents[2]
+TOOL = ROOT / "tools" / "release_check.py"
 URL = '[project.urls]\nSource = "https://git.example.org/a"\n'
 CHANGES = (
     "# Changelog\n\n## [Unreleased]\n\n## [1.2.0] - 2030-01-02\n\n- a\n\n## [1.1.0] - 2029-01-02\n"
@@ -60,8 +61,16 @@ def test_a_tree_with_changes(root: Path) -> None:
 
 def test_a_tag_that_is_taken(root: Path) -> None:
     git(root, "tag", "v1.2.0")
+    assert wrong(root) == []  # the tag of this very commit
+    git(root, "commit", "-q", "--allow-empty", "-m", "more")
     (problem,) = wrong(root)
     assert problem == "the tag v1.2.0 is there already: raise the version in pyproject.toml"
+
+
+def test_a_tag_of_another_version(root: Path) -> None:
+    git(root, "tag", "v1.3.0")
+    (problem,) = wrong(root)
+    assert problem.startswith("this commit has the tag v1.3.0, but its version in pyproject.toml")
 
 
 @pytest.mark.parametrize(
@@ -91,9 +100,50 @@ def test_an_address_that_nobody_has(root: Path) -> None:
     assert problem.startswith("[project.urls] Source is a placeholder, https://farref.invalid/a")
 
 
-def test_this_trees_wheel_and_sdist_agree(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("hatchling")
-    assert list(tool().built(TOOL.parent.parent, tmp_path)) == []
+    folder = tmp_path_factory.mktemp("dist")
+    assert list(tool().built(ROOT, folder)) == []
+    return folder
+
+
+def test_this_trees_wheel_and_sdist_agree(folder: Path) -> None:
+    assert len([*folder.glob("farref-*.whl"), *folder.glob("farref-*.tar.gz")]) == 2
+
+
+def test_an_index_can_show_this_trees_wheel_and_sdist(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("twine", reason="no twine here: the extra `full` brings it")
+    assert list(tool().described(ROOT, folder)) == []
+    (sdist,) = folder.glob("*.tar.gz")
+    (tmp_path / sdist.name).write_bytes(sdist.read_bytes()[:1000])
+    (problem,) = tool().described(ROOT, tmp_path)
+    assert problem.startswith("`twine check --strict`: ")
+
+
+def test_the_workflow_publishes_what_was_built_and_tested() -> None:
+    yaml = pytest.importorskip("yaml", reason="no yaml here: the extra `full` brings it")
+    workflow = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8"))
+    assert workflow[True] == {"push": {"tags": ["v*"]}}  # YAML reads `on` as a truth value
+    build, test, publish = (workflow["jobs"][name] for name in ("build", "test", "publish"))
+    assert publish["needs"] == ["build", "test"]
+    # Only the job that runs nothing of this tree may publish, and it needs no secret.
+    assert workflow["permissions"] == {"contents": "read"}
+    assert publish["permissions"] == {"id-token": "write"}
+    assert [step.get("run") for step in publish["steps"]] == [None, None]
+    assert "permissions" not in build | test
+    assert "secrets" not in str(workflow)
+    assert "http" not in str(workflow)  # the addresses are the actions' own
+    classifiers = tool().project(ROOT)["classifiers"]
+    tested = [
+        f"Programming Language :: Python :: {each}" for each in test["strategy"]["matrix"]["python"]
+    ]
+    assert tested == [each for each in classifiers if ":: Python :: 3." in each]
+    makefile = (ROOT / "Makefile").read_text()
+    for step in (*build["steps"], *test["steps"]):
+        if "run" in step:
+            target = step["run"].partition(" #")[0].split()[-1]
+            assert f"\n{target}: " in makefile
 
 
 def test_it_is_a_command_that_says_what_it_does() -> None:

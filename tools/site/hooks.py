@@ -1,14 +1,19 @@
 """Additions to mkdocs that build the site: see `mkdocs.yml`.
 
 - The pictures of traces get their colours. They are drawn again from the stories in tests/traces.
+- The stubs of the reference, which are for readers of a checkout, give way to whole docstrings.
 - The changelog, CONTRIBUTING and SECURITY, at the top of the repository, become pages.
 - A link to a file that is not a page, such as an example, becomes the file's name.
+- Each version has a folder of its own, with the version in its header. ``versions.json`` beside
+  them lists those that are there, and ``index.html`` leads to the newest.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +34,27 @@ BROUGHT = {
 
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # pictures are drawn by the tests' own code
 from tests.docs.drawing import colours, with_pictures  # noqa: E402 - the path is set above
+from tests.docs.stubs import without_stubs  # noqa: E402
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def on_config(config: MkDocsConfig) -> None:
+    """Name the version."""
+    config.site_name = f"{PROJECT['name']} {PROJECT['version']}"
+    config.site_description = PROJECT["description"]
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """List the versions, newest first, if this one was built into the folder of its name."""
+    folder = Path(config.site_dir)
+    if folder.name == PROJECT["version"]:
+        there = [each.parent.name for each in folder.parent.glob("*/index.html")]
+        there.sort(key=lambda name: [int(part) for part in re.findall(r"\d+", name)], reverse=True)
+        versions = [{"version": each, "title": each, "aliases": []} for each in there]
+        (folder.parent / "versions.json").write_text(json.dumps(versions), encoding="utf-8")
+        leads = f'<meta http-equiv="refresh" content="0; url={there[0]}/index.html">\n'
+        (folder.parent / "index.html").write_text(leads, encoding="utf-8")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -53,7 +79,8 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
         return match[1] if outside else match[0]
 
     drawn = with_pictures(
-        markdown, lambda name: f'<pre class="trace"><code>{colours(name)}</code></pre>\n'
+        without_stubs(markdown),
+        lambda name: f'<pre class="trace"><code>{colours(name)}</code></pre>\n',
     )
     return re.sub(r"(?<!!)\[([^\]]+)\]\((\.\./[^)\s]+)\)", unlinked, drawn)
 

@@ -46,6 +46,10 @@ NAMES = (
     "middle-dies",
     "owner-dies",
     "elastic",
+    "late-arrival",
+    "uncounted-holder",
+    "kept-by-init",
+    "reader-ends",
 )
 """The traced demos, in the order of the tour. Each is a module of `farref.examples`."""
 PROGRAMS = ("parameter-server", "pagerank", "mapreduce", "photographs", "wordcount")
@@ -167,16 +171,17 @@ def _play(name: str, how: How, save: Path | None, *, silent: bool) -> tuple[dict
             harness.say(rest, console)
         return {"name": name, "sentence": sentence} | done.figures, done.verdict.right
     played = Demo.named(name)
-    story = harness.perform(played, how.base, how.sharing)
+    story, other = harness.perform(played, how.base, how.sharing), harness.elsewhere(played)
     if save is not None:  # first: a pipe that closes early ends what is shown
         save_story(story, save)
     if not silent:
-        harness.present(played, story, how.sharing, how.pause)
+        harness.present(played, story, how.sharing, how.pause, other)
     said = story.summary
     figures = {
         "name": name,
         "sentence": played.sentence,
         "sharing": how.sharing or played.sharing,
+        "elsewhere": other,
         "user": dict(said.user),
         "control": dict(said.control),
         "objects": said.objects,

@@ -90,7 +90,12 @@ def _save_lines(story: Story, path: Path, _progress: Progress) -> None:
 
 
 def _save_svg(story: Story, path: Path, _progress: Progress) -> None:
-    svg = drawn(story, WIDTH).export_svg(theme=_THEME, code_format=_SVG, unique_id="farref")
+    save_drawn(drawn(story, WIDTH), path)
+
+
+def save_drawn(console: Console, path: Path) -> None:
+    """Save what was drawn on *console*, one of `canvas`, as a picture. Raises `OSError`."""
+    svg = console.export_svg(theme=_THEME, code_format=_SVG, unique_id="farref")
     path.write_text(svg, encoding="utf-8")
 
 
@@ -100,14 +105,19 @@ def _save_html(story: Story, path: Path, progress: Progress) -> None:
 
 def drawn(story: Story, width: int) -> Console:
     """A recording console on which the picture was drawn, *width* cells wide."""
+    console = canvas(width)
+    show(story, console)
+    return console
+
+
+def canvas(width: int) -> Console:
+    """A recording console, *width* cells wide."""
     # Its own encoding: the saved text does not depend on the terminal.
     page = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    console = Console(
+    return Console(
         file=page, width=width, record=True, force_terminal=True, color_system="truecolor",
         no_color=False, legacy_windows=False,
     )  # fmt: skip
-    show(story, console)
-    return console
 
 
 _SAVERS: dict[str, Callable[[Story, Path, Progress], None]] = {

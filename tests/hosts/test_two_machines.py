@@ -1,4 +1,4 @@
-"""The README's two machines: its very lines, on two namespaces with its very addresses."""
+"""The two machines of a how-to guide: its very lines, on two namespaces with its very addresses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from .homes import two_homes
 if TYPE_CHECKING:
     from .network import Pair
 
-SECTION = [each for each in blocks("README.md") if each.section == "On two machines"]
+PAGE = "docs/howto/several-hosts.md"
+SECTION = [each for each in blocks(PAGE) if each.section == "The lines to copy"]
 
 
 def lines() -> list[tuple[str, str]]:
