@@ -1,5 +1,5 @@
 """The functions that programs call, and `System`.
 
-Imports `protocol`, `serialization`, `printable`, `base`, `hosting`, `wire`, `core`, `values`,
-`calls`, `handles`, `cluster`, `inspect`, `telemetry` and `shells`.
+Imports `protocol`, `serialization`, `plurals`, `printable`, `base`, `hosting`, `wire`, `core`,
+`values`, `calls`, `handles`, `cluster`, `inspect`, `telemetry` and `shells`.
 """

@@ -8,6 +8,7 @@ import logging
 import os
 import queue
 import sys
+import time
 from operator import index
 from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
 
@@ -20,6 +21,7 @@ from thespian.actors import (
     PoisonMessage,
 )
 
+from ...plurals import counted
 from ...printable import html_table, logger
 from ...protocol.errors import (
     FarrefError,
@@ -77,6 +79,8 @@ LACKS = OSError, MemoryError, RuntimeError, InvalidActorSpecification, ActorSyst
 """The errors for want of descriptors, memory, disk, threads, or an admin that answers."""
 SHOWN = 1.0
 """Seconds that endpoints have to answer for the table in a notebook."""
+GAP = 0.25
+"""Seconds between the two looks for that table."""
 MOST_NAMES = 8
 """Workers that the `repr` of a system names."""
 LOOK = 1.0
@@ -554,17 +558,20 @@ class System:
         return f"<System {where}: {state}{workers}>"
 
     def _repr_html_(self) -> str:
-        """A notebook shows the endpoints, each with its counters. Blocks for their answers."""
-        there: dict[str, Counters] = {}
+        """A notebook shows the hosts and endpoints. Blocks for two looks, as rates need two."""
+        rows: list[tuple[object, ...]] = []
         with contextlib.suppress(FarrefError):  # it has ended, or not begun
-            there = self.counters(timeout=SHOWN)
-        heads = "endpoint", "objects", "references", "served", "errors", "waiting"
-        rows = []
-        for name, each in sorted(there.items()):
-            held = sum(each.references.values()) - each.references.get("owner", 0)
-            owned = each.references.get("owner", 0)
-            rows.append((name, owned, held, each.served, each.errors, each.waiting))
-        return html_table(repr(self).strip("<>"), heads, rows)
+            before = self.overview(timeout=SHOWN)
+            time.sleep(GAP)
+            now = self.overview(timeout=SHOWN)
+            for name, each in sorted(now.endpoints.items()):
+                counters, last = each.counters, before.endpoints.get(name, each).counters
+                calls = (counters.served - last.served) / max(GAP, now.time - before.time)
+                queue, objects = counters.waiting + counters.inbox, counters.references
+                rows.append((name, each.host, f"{calls:,.0f}", queue, objects.get("owner", 0)))
+        hosts = f"; {counted(len({row[1] for row in rows}), 'host')}" if rows else ""
+        heads = "endpoint", "host", "calls/s", "queue", "objects"
+        return html_table(repr(self).strip("<>") + hosts, heads, rows)
 
     @property
     def name(self) -> str:

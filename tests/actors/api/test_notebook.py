@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     Cell = Callable[[str], list[tuple[str, str]]]
+
+BUSY = """
+import threading
+def call_on():
+    while busy:
+        farref.rpc_sync("B", pow, (2, 2))
+busy = True
+threading.Thread(target=call_on, daemon=True).start()
+"""
 
 pytestmark = pytest.mark.processes
 
@@ -65,14 +75,16 @@ def test_a_coroutine_in_a_cell_may_not(cell: Cell) -> None:
 
 
 def test_objects_show_themselves_as_tables(cell: Cell) -> None:
-    shown = dict(cell("odd = farref.RRef(1)\nsystem"))
-    assert "<td>B</td>" in shown["text/html"]
-    assert "<td>program</td><td>1</td>" in shown["text/html"]
+    page = dict(cell(f"odd = farref.RRef(1)\n{BUSY}\nsystem"))["text/html"]
+    assert "; 1 host</caption>" in page
+    assert "<th>endpoint</th><th>host</th><th>calls/s</th><th>queue</th><th>objects</th>" in page
+    assert re.search(r"<td>B</td><td></td><td>[1-9][\d,]*</td><td>\d+</td><td>1</td>", page)
+    assert "<td>program</td><td></td><td>0</td><td>0</td><td>1</td>" in page
     shown = dict(cell("farref.references()"))
     assert "<th>owner</th>" in shown["text/html"]
     shown = dict(cell("odd"))
     assert shown["text/html"] == "<code>RRef(program/2 at program)</code>"
-    assert cell("del odd") == []
+    assert cell("busy = False\ndel odd") == []
 
 
 def test_a_function_of_a_cell_has_its_source(cell: Cell) -> None:
