@@ -9,6 +9,7 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 import farref
 from farref import RRef, System, WorkerDiedError
@@ -82,6 +83,22 @@ def test_figures_are_those_of_the_time_between_two_looks(system: System) -> None
     assert later.events == figures.events  # each one once
     assert next(each for each in later.endpoints if each.name == "cook").calls == 0
     assert looks.figures(system.overview()).endpoints[1].p50 is None
+
+
+@pytest.mark.processes
+def test_objects_of_one_age_come_by_owner_and_then_the_newest_first(system: System) -> None:
+    refs = [farref.remote(name, Model) for name in ("cook", "baker", "cook", "baker")]
+    farref.wait(refs, num_returns=4)
+    seen = system.overview()
+    for part in (0.04, 0.0):  # whoever has answered first
+        endpoints = {
+            name: replace(each, newest=tuple(replace(new, age=3 + part) for new in each.newest))
+            if name == "cook"
+            else replace(each, newest=tuple(replace(new, age=3.02) for new in each.newest))
+            for name, each in seen.endpoints.items()
+        }
+        newest = Looks().figures(replace(seen, endpoints=endpoints)).newest
+        assert [each.rref for each in newest] == [str(refs[n].id) for n in (3, 1, 2, 0)]
 
 
 @pytest.mark.processes

@@ -144,13 +144,13 @@ class Looks:
             for name, each in found
             for group in each.groups
         ]
-        newest = [new for _, each in found for new in each.newest]
+        newest = [(name, new) for name, each in found for new in each.newest]
         return Figures(
             system=overview.system,
             time=overview.time,
             endpoints=tuple(sorted(endpoints, key=lambda each: each.name)),
             objects=tuple(sorted(objects, key=lambda each: -each.count)),
-            newest=tuple(sorted(newest, key=lambda new: new.age)),
+            newest=tuple(new for _, new in sorted(newest, key=_by_age)),
             holds=tuple(
                 (name, owner, count)
                 for name, each in found
@@ -222,3 +222,13 @@ class Looks:
                     new.append(Event(error.time, "error", name, text, error.text))
                     self._errors[full[name]] = error.time
         self._events.extendleft(sorted(new, key=lambda event: event.time))
+
+
+def _by_age(item: tuple[str, NewObject]) -> tuple[float, str, int, str]:
+    """The newest first, and then by owner: endpoints do not answer at one moment.
+
+    Ages are compared as people read them.
+    """
+    owner, new = item
+    age = round(new.age, 1 if new.age < 10 else None)
+    return age, owner, -int(new.rref.rpartition("/")[2]), new.rref
