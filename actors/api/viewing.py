@@ -22,11 +22,13 @@ PAUSE = 0.05
 class Watching:
     """The viewer's side: the lines of all endpoints of a system that this program attached to.
 
-    A context manager; leaving it ends the recording, and leaves the system.
+    A context manager; leaving it ends the recording. Without *tables* the endpoints leave out what
+    they know when the recording begins, which holds them up if it is much.
     """
 
-    def __init__(self, system: System) -> None:
+    def __init__(self, system: System, *, tables: bool = True) -> None:
         self._system = system
+        self._tables = tables
         self._core = system.endpoint.core
         self._watchers = system.endpoint.watchers
         self._came: queue.Queue[Traced] = queue.Queue()
@@ -43,7 +45,6 @@ class Watching:
         me = self._me()
         for each in self._watched.values():
             self._core.port.post(each.address, Watch(me, on=False))
-        self._system.shutdown()
 
     def workers(self) -> list[WorkerInfo]:
         """The endpoints that it watches."""
@@ -93,7 +94,8 @@ class Watching:
     def _ask(self, worker: WorkerId, taken: int) -> None:
         if not self._core.closed and worker in self._watched:
             address = self._watched[worker].address
-            self._core.port.post(address, Watch(self._me(), taken=taken))
+            watch = Watch(self._me(), taken=taken, tables=self._tables)
+            self._core.port.post(address, watch)
 
     def _me(self) -> WorkerInfo:
         address = self._core.address

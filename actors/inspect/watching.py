@@ -4,7 +4,7 @@ The viewer is a program that has attached. It tells each endpoint to record (`Wa
 system that was started without tracing, and gets the lines by message (`Traced`), from any host.
 An endpoint sends one batch, and the next one when the viewer has taken it. So a slow viewer costs a
 buffer, and no more. When the buffer is full, further steps are not kept: the trace has a gap, and
-goes on with the endpoint's tables at that time.
+goes on with the endpoint's tables at that time, if the viewer wants these.
 
 Nothing stays on. An endpoint stops when the viewer says so, or when it learns of the viewer's
 death. Then it records nothing and costs nothing, as before.
@@ -42,9 +42,10 @@ class Stream:
     A thread of its own posts them: nothing may be sent under the endpoint's lock.
     """
 
-    def __init__(self, core: Core, viewer: WorkerInfo) -> None:
+    def __init__(self, core: Core, viewer: WorkerInfo, *, tables: bool) -> None:
         self._core = core
         self._viewer = viewer
+        self.tables = tables
         self._lock = threading.Lock()
         self._waiting: deque[bytes] = deque()
         self._size = 0
@@ -133,7 +134,7 @@ class Watchers(Internal):
             if core.closed or viewer.id in core.context.dead:
                 return
             if stream is None:
-                stream = self._streams[viewer.id] = Stream(core, viewer)
+                stream = self._streams[viewer.id] = Stream(core, viewer, tables=message.tables)
                 self._begin(stream)
             elif stream.begin_anew():
                 self._begin(stream)
@@ -143,7 +144,7 @@ class Watchers(Internal):
         from ..recording.tables_json import tables_of  # noqa: PLC0415 - few users watch
 
         core = self._core
-        tables = tables_of(core.context)
+        tables = tables_of(core.context) if stream.tables else None
         core.record().begin(stream, core.settings.sharing, tables)
 
     def _died(self, workers: tuple[WorkerId, ...]) -> None:

@@ -250,11 +250,12 @@ def _then(effects: Iterable[Effect]) -> list[tuple[str, RRefId]] | None:
 def _labelled(message: Any) -> Any:
     """*message*, one of `_LOADED`, with a label in place of the user's data.
 
-    The sending shell chose the label: a function's name, or a message's type.
+    The sending shell chose the label: a function's name, or a message's type. That of an exception
+    is its type.
     """
     cargo = message.cargo
     payload = cargo.payload
-    label = payload.tag if type(payload) is Payload else None
+    label = payload.tag if type(payload) is Payload else getattr(payload, "type_name", None)
     if label is None:
         label = None if payload is None else ""
     elif type(label) is not str or not label.isascii():

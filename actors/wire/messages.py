@@ -577,12 +577,14 @@ class StillMaking(msgspec.Struct, frozen=True):
 class Watch(msgspec.Struct, frozen=True):
     """Viewer -> endpoint: send me your steps from now on; or, if not *on*, no more.
 
-    The viewer repeats this after each `Traced`, with its number; only then the next one comes.
+    The viewer repeats this after each `Traced`, with its number; only then the next one comes. With
+    *tables* your knowledge comes first, and after each gap.
     """
 
     viewer: WorkerInfo
     on: bool = True
     taken: int = 0
+    tables: bool = True
 
 
 class Traced(msgspec.Struct, frozen=True):

@@ -101,7 +101,8 @@ def test_no_message_is_lost_or_overtaken(
                 case "none":
                     set_faults(system, Faults())
                 case "a viewer":
-                    watching = viewers.enter_context(Watching(System.attach(system.name)))
+                    viewer = viewers.enter_context(System.attach(system.name))
+                    watching = viewers.enter_context(Watching(viewer))
                     watching.lines(0)
                     enter_program(system.endpoint.core)  # so our calls keep one sender
                     recorded += farref.rpc_sync("B", is_recorded)

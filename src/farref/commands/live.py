@@ -71,7 +71,7 @@ def watch(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so SIGTERM leaves in order, too
     kept, console = RecentSteps(), Console()
     end = None if seconds is None else time.monotonic() + seconds
-    with Watching(System.attach(name)) as watching:
+    with System.attach(name) as system, Watching(system) as watching:
         echo(f"watching {name}; Ctrl-C leaves it", err=True)
         drawn = console.is_terminal and show is None
         with Live(console=console, screen=drawn, auto_refresh=False) as live:
