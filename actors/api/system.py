@@ -50,7 +50,7 @@ from ..telemetry import switch as spans
 from ..wire.faults import Faults
 from ..wire.messages import Establish, HostInfo, WorkerInfo
 from ..wire.settings import DEFAULT_TIMEOUT, LONGEST, THREADS, CycleMode, Settings, check_timeout
-from . import electing, sessions
+from . import board, electing, sessions
 from .creating import create_actor, create_worker
 from .pool import WorkerPool
 from .stay import Stay, check_program
@@ -132,6 +132,8 @@ class System:
             counters its metrics (``farref[otel]``). By default the environment variable
             ``FARREF_TELEMETRY`` decides. Or a function without arguments that sets the providers of
             a process: it is called once in this process and in each actor's.
+        dashboard: whether to start `farref dashboard` for this system (``farref[web]``), in a
+            process that ends with it. Prints the address.
         faults: faults to inject into the packets, in tests; see `farref.testing`.
         host: the address of this machine for other hosts, which may then `join` the system. A name
             is resolved at once. With *advertise* it may also be ``"0.0.0.0"`` or ``"::"``, for all
@@ -155,9 +157,12 @@ class System:
     Raises:
         ValueError: an argument is out of range, or farref does not run on *base*.
         TypeError: *base* is a running `ActorSystem`, which no system can take over.
-        ModuleNotFoundError: spans are asked for, and OpenTelemetry is not installed.
+        ModuleNotFoundError: spans are asked for, and OpenTelemetry is not installed; or a
+            dashboard, and uvicorn is not.
         SystemDownError: the system cannot be started, or a system of that name runs already.
     """
+
+    _board: board.Board | None = None
 
     def __init__(  # noqa: PLR0915 - it checks its arguments, step by step
         self,
@@ -173,6 +178,7 @@ class System:
         trace: str | os.PathLike[str] | None = None,
         sites: bool | None = None,
         telemetry: bool | Callable[[], object] | None = None,
+        dashboard: bool = False,
         faults: Faults | None = None,
         host: str | None = None,
         port: int | None = None,
@@ -213,6 +219,8 @@ class System:
         )
         base = base or bases.default()
         bases.check(base)
+        if dashboard:
+            board.check(base)
         given = {"port": port, "key": key, "advertise": advertise, "tls": tls}
         if host is None and (useless := [name for name in given if given[name] is not None]):
             raise ValueError(
@@ -251,6 +259,8 @@ class System:
                 self._enter(Stay(asys, settings, program, threads, ends=ends), order)
                 directory.replace(settings.system, entry | {"session": self._stay.session})
             self._complete(nodes, telemetry)
+            if dashboard:
+                self._show()
         except BaseException:
             directory.remove(settings.system, pid=entry["pid"], started=entry["started"])
             raise
@@ -395,6 +405,15 @@ class System:
         try:
             spans.prepare(self.endpoint.core.settings.telemetry, telemetry)
             hosts.gather(self.endpoint.registrar_client, nodes, self.name)
+        except BaseException:
+            self._stop(graceful=True)
+            raise
+
+    def _show(self) -> None:
+        """Start the dashboard, after the system."""
+        try:
+            with _errors(f"system {self.name!r} did not start", LACKS):
+                self._board = board.Board(self.name)
         except BaseException:
             self._stop(graceful=True)
             raise
@@ -955,7 +974,13 @@ class System:
     def _stop(self, *, graceful: bool) -> list[str]:
         """End now."""
         sessions.leave(self)
-        return self._stay.stop(graceful=graceful)
+        if self._board is None:
+            return self._stay.stop(graceful=graceful)
+        self._board.ends = True
+        try:
+            return self._stay.stop(graceful=graceful)
+        finally:
+            self._board.wait()
 
     def __enter__(self) -> Self:
         enter_program(self.endpoint.core)  # the innermost from here on

@@ -9,6 +9,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.parse
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import farref
-from farref import RRef, System, WorkerDiedError
+from farref import RRef, System, SystemDownError, WorkerDiedError
 from farref.actors.inspect.overview import LOOKED_AT
 
 from ..waiting import eventually
@@ -300,6 +301,48 @@ def test_why(system: System, address: str) -> None:
         status, _, body = ask(address, f"why?id={urllib.parse.quote(wrong)}")
         assert status == 404
         assert "reference" in json.loads(body)["error"]
+
+
+# ---- the dashboard of the program that starts the system
+
+
+def test_a_dashboard_needs_uvicorn_and_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = System.running()
+    with pytest.raises(ValueError, match="dashboard=True needs a base by name whose actors are"):
+        System("simpleSystemBase", dashboard=True)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(ModuleNotFoundError, match=re.escape("pip install 'farref[web]'")):
+        System(dashboard=True)
+    assert System.running() == before
+
+
+@pytest.mark.processes
+def test_a_dashboard_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    before = System.running()
+    with pytest.raises(SystemDownError, match="its dashboard did not start"):
+        System(dashboard=True)
+    assert System.running() == before
+
+
+@pytest.mark.processes
+def test_a_dashboard_ends_with_a_killed_program() -> None:
+    code = "import farref, time; farref.System(dashboard=True); time.sleep(1000)"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout is not None
+        address = program.stdout.readline().split()[-1]
+        program.kill()
+
+    def ended() -> bool:
+        try:
+            ask(address)
+        except urllib.error.URLError:
+            return True
+        return False
+
+    eventually(ended)
 
 
 @pytest.mark.processes
