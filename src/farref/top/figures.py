@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ..actors.hosting.children import LEFT
 from ..actors.inspect.overview import quantile
 
 if TYPE_CHECKING:
@@ -213,7 +214,8 @@ class Looks:
         for name, cause in overview.gone.items():
             if full[name] not in self._gone:
                 self._gone.add(full[name])
-                new.append(Event(overview.time, "death", name, cause))
+                if cause != LEFT:  # each viewer that leaves does so
+                    new.append(Event(overview.time, "death", name, cause))
         for name, each in overview.endpoints.items():
             last = self._errors.get(full[name], 0.0)
             for error in each.errors:
