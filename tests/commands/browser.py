@@ -109,6 +109,7 @@ class Browser:
     def press(self, *keys: str) -> None:
         """Press keys: characters, or names such as ``Enter``."""
         codes = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, "")}
+        codes |= {"ArrowUp": (38, ""), "ArrowDown": (40, "")}
         for key in keys:
             code, text = codes.get(key, (ord(key[0].upper()), key))
             down = {"key": key, "windowsVirtualKeyCode": code}

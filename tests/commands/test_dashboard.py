@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -22,7 +23,11 @@ import pytest
 
 import farref
 from farref import RRef, System, SystemDownError, WorkerDiedError
+from farref.actors.core.current import frame
 from farref.actors.inspect.overview import LOOKED_AT
+from farref.dashboard.app import EDGES, graph
+from farref.dashboard.timeline import SHOWN, Timeline
+from farref.top.screen import TopView
 
 from ..waiting import eventually
 from .browser import CHROMIUM, Browser
@@ -105,6 +110,12 @@ class Page:
     def __exit__(self, *_: object) -> None:
         self._answer.close()
 
+    def calls(self) -> Any:
+        """The next calls of the last minute."""
+        while (event := self.next())[0] != "calls":
+            assert event[0] == "", event
+        return event[1]
+
     def next(self) -> tuple[str, Any]:
         """The kind and the data of the next event."""
         kind = ""
@@ -143,7 +154,7 @@ def texts(table: Any, column: int = 0) -> list[str]:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("path", ["", "events", "why?id=cook/1"])
+@pytest.mark.parametrize("path", ["", "events", "refs?of=x", "why?id=cook/1"])
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -174,7 +185,7 @@ def test_only_its_own_page_is_answered(
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("path", ["", "events", "why?id=cook/1", "page.html", "../etc/passwd"])
+@pytest.mark.parametrize("path", ["", "events", "refs", "why?id=cook/1", "../etc/passwd"])
 @pytest.mark.parametrize("token", ["", "x/", "CHANGED", "\N{SNOWMAN}/"])
 def test_who_does_not_know_the_address_learns_nothing(address: str, path: str, token: str) -> None:
     start, real = re.fullmatch(r"(http://[^/]+/)(.+)/", address).groups()  # type: ignore[union-attr]
@@ -243,14 +254,14 @@ def test_figures_under_load(system: System, address: str) -> None:
             return cells["calls/s"] not in ("", "0") and cells["p50"] != ""
 
         tables = page.until(busy)
-    assert [*tables] == ["endpoints", "events", "who holds what", "objects", "newest"]
+    assert [*tables] == ["endpoints", "who holds what", "events", "objects", "newest"]
     assert {"cook", "program"} <= set(texts(tables["endpoints"]))
     (mine,) = (row for row in tables["objects"]["rows"] if row[1][0] == "Model")
     assert [mine[0][0], mine[2][0]] == ["3", "cook"]
     assert "test_dashboard.py" in mine[3][0]
-    assert ["program", "3", "cook"] in [
-        [cell for cell, _ in row] for row in tables["who holds what"]["rows"]
-    ]
+    holds = tables["who holds what"]
+    assert ["program", "3", "cook"] in [[cell for cell, _ in row] for row in holds["rows"]]
+    assert ["program", "cook", 3, 1] in holds["graph"]
     assert texts(tables["newest"])[:3] == [str(model.id) for model in reversed(models)]
 
 
@@ -301,6 +312,143 @@ def test_why(system: System, address: str) -> None:
         status, _, body = ask(address, f"why?id={urllib.parse.quote(wrong)}")
         assert status == 404
         assert "reference" in json.loads(body)["error"]
+
+
+class Holder:
+    def keep(self, *refs: RRef[Any]) -> None:
+        self.refs = refs
+
+
+@pytest.mark.processes
+def test_the_references_behind_an_edge(system: System, address: str) -> None:
+    holder = farref.remote(HOSTILE, Holder)
+    models = [farref.remote("cook", Model) for _ in range(3)]
+    holder.rpc_sync().keep(*models)
+    lists = [RRef([number]) for number in range(120)]
+    holder.rpc_sync().keep(*models, *lists)
+
+    def refs(**query: str) -> Any:
+        status, _, body = ask(address, f"refs?{urllib.parse.urlencode(query)}")
+        assert status == 200
+        return json.loads(body)
+
+    found = refs(of="Model")
+    hostile = next(each[0] for each in found["holds"]["graph"] if each[0] != "program")
+    assert hostile.startswith("<img")
+    assert hostile.isprintable()
+    assert found["objects"] == 3
+    assert sorted(found["holds"]["graph"]) == [[hostile, "cook", 3, 1], ["program", "cook", 3, 1]]
+    shown = refs(of="Model", holder=hostile, owner="cook")["references"]
+    assert texts(shown) == [str(model.id) for model in reversed(models)]
+    assert set(texts(shown, 2)) == {hostile}
+    assert "test_dashboard.py" in texts(shown, 6)[0]
+    one = refs(of=str(models[0].id), holder="program", owner="cook")
+    assert (one["objects"], texts(one["references"])) == (1, [str(models[0].id)])
+    many = refs(holder=hostile, owner="program")["references"]
+    assert (many["count"], len(many["rows"])) == (120, 100)
+    assert texts(many)[0] == str(lists[-1].id)
+    assert refs(of="no object has this")["objects"] == 0
+
+
+def test_a_graph_draws_the_largest_edges_and_joins_the_others() -> None:
+    holds = [(f"w{number}", "program", 1000 - number) for number in range(300)]
+    holds += [(f"w{number}", f"w{number + 1}", 1) for number in range(300)]
+    drawn = graph(holds)
+    assert drawn[:EDGES] == [(*each, 1) for each in holds[:EDGES]]
+    joined = sum(1000 - number for number in range(EDGES, 300))
+    assert drawn[EDGES:] == [("", "program", joined, 300 - EDGES), ("", "", 300, 300)]
+
+
+# ---- the calls of the last minute
+
+
+def is_recorded() -> bool:
+    core: Any = frame().core
+    return core.tracer is not None
+
+
+def use(model: RRef[Model], *_: object) -> Any:
+    return model.rpc_sync().step()
+
+
+@pytest.mark.processes
+def test_calls_are_recorded_while_a_page_shows_them(system: System, address: str) -> None:
+    model, mine = farref.remote("cook", Model), RRef([1])
+    system.worker("fated")
+    assert not farref.rpc_sync("cook", is_recorded)
+    with Page(address, "calls=1") as page, Page(address, "calls=1&search=boo") as second:
+        eventually(lambda: farref.rpc_sync("cook", is_recorded) and page.calls())
+        assert farref.rpc_sync("fated", use, (model, mine)) == 1
+        with pytest.raises(ValueError, match="boo"):
+            farref.rpc_sync("cook", refuse, ("boo",))
+        made = farref.remote("cook", Model)
+        made.to_here()
+        pid = farref.rpc_sync("fated", os.getpid)
+        waits = farref.rpc_async("fated", time.sleep, (PATIENCE,))
+        want = {
+            ("program", "fated", "use()", (str(model.id), str(mine.id)), "ok"),
+            ("fated", "cook", f"{model.id}.step()", (str(model.id),), "ok"),
+            ("program", "cook", "refuse()", (), "ValueError"),
+            ("program", "cook", f"remote Model() as {made.id}", (str(made.id),), "ok"),
+            ("program", "cook", f"to_here {made.id}", (str(made.id),), "ok"),
+            ("program", "fated", "sleep()", (), "running"),
+        }
+        seen: list[Any] = []
+
+        def told() -> set[tuple[Any, ...]]:
+            seen[:] = page.calls()["calls"]
+            names = ("caller", "callee", "what")
+            return {
+                (*(each[name] for name in names), tuple(each["references"]), each["outcome"])
+                for each in seen
+            }
+
+        eventually(lambda: want <= told(), lambda: seen, PATIENCE)
+        outer = next(each for each in seen if each["what"] == "use()")
+        inner = next(each for each in seen if each["caller"] == "fated")
+        assert outer["began"] > inner["began"] > inner["ended"] > outer["ended"] > 0
+        assert outer["took"].endswith("s")
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(WorkerDiedError):
+            waits.result()
+        died = {("program", "fated", "sleep()", (), "its callee died")}
+        eventually(lambda: died <= told(), lambda: seen, PATIENCE)
+        assert second.calls()["calls"] == []  # no name of a call has it
+    eventually(lambda: not farref.rpc_sync("cook", is_recorded))
+
+
+@pytest.mark.processes
+def test_many_calls_are_counted_and_some_shown(system: System, address: str) -> None:
+    with Page(address, "calls=1") as page:
+        eventually(lambda: farref.rpc_sync("cook", is_recorded) and page.calls())
+        for _ in range(6):
+            some = [farref.rpc_async("cook", pow, (2, 2)) for _ in range(500)]
+            assert {each.result() for each in some} == {4}
+        told: dict[str, Any] = {}
+
+        def all_there() -> bool:
+            told.update(page.calls())
+            return told["count"] >= 3_000 and not any("running" in str(it) for it in told["calls"])
+
+        eventually(all_there, lambda: told["count"], PATIENCE)
+    assert told["every"] >= 4
+    assert 3_000 / told["every"] / 2 < len(told["calls"]) <= SHOWN
+
+
+def test_a_call_whose_answer_may_be_in_a_gap_is_not_shown_as_running(tmp_path: Path) -> None:
+    with System("simpleSystemBase", trace=tmp_path) as system:
+        system.worker("B")
+        farref.rpc_sync("B", pow, (2, 2))
+    rows = [row for file in tmp_path.glob("program-*") for row in file.read_text().splitlines()]
+    join = next(row for row in rows if row.startswith('["join"'))
+    sent = next(row for row in rows if row.startswith('["send"') and '"Call"' in row)
+    timeline = Timeline(system)
+    timeline.add(join)
+    timeline.add(sent)
+    assert json.loads(timeline.told(TopView()))["calls"][0]["outcome"] == "running"
+    timeline.add(join)
+    told = json.loads(timeline.told(TopView()))
+    assert (told["count"], told["gaps"], told["calls"]) == (1, 1, [])
 
 
 # ---- the dashboard of the program that starts the system
@@ -478,16 +626,17 @@ class Relay:
 @pytest.mark.processes
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (Debian's package: chromium)")
-def test_the_page_in_a_browser(tmp_path: Path) -> None:
-    with System(silence=None, sites=True, timeout=PATIENCE) as system:
+def test_the_page_in_a_browser(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with System(silence=None, sites=True, timeout=PATIENCE, dashboard=True) as system:
+        address = capsys.readouterr().out.split()[-1]
         for name in ("cook", "doomed", HOSTILE):
             system.worker(name)
         model = farref.remote("cook", Model)
-        refs = [RRef(number) for number in range(MANY)]
+        holder = farref.remote(HOSTILE, Holder)
+        holder.rpc_sync().keep(model)
         with pytest.raises(ValueError, match="onerror"):
             farref.rpc_sync(HOSTILE, refuse, (HOSTILE,))
         with (
-            served(system) as (address, _),
             closing(Relay(int(address.split("/")[2].split(":")[1]))) as relay,
             Browser(tmp_path / "profile") as browser,
         ):
@@ -495,28 +644,60 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
             browser.open(url)
             browser.shows("live", "#status")
             browser.shows("onerror", "#tables")
-            browser.shows("100,000", "#tables")
             assert browser.js("document.images.length") == 0
 
-            # an object, by the keyboard: Enter on its button; Esc closes the answer
-            browser.js(
-                "[...document.querySelectorAll('td button')]"
-                f".find(each => each.textContent === {str(model.id)!r}).focus()"
-            )
-            browser.press("Enter")
-            browser.shows(f"why {model.id} is alive", "dialog")
-            browser.shows("program has fork", "dialog")
-            browser.press("Escape")
-            eventually(lambda: browser.js("document.querySelector('dialog').open") is False)
+            # an object, by the keyboard: Enter in a field; Esc closes the answer
             browser.js("$('id').focus()")
             browser.do("Input.insertText", text="nobody/9")
             browser.press("Enter")
             browser.shows("no reference 'nobody/9'", "dialog")
             browser.press("Escape")
+            eventually(lambda: browser.js("document.querySelector('dialog').open") is False)
 
             # a traceback, by a click
             browser.js("[...document.querySelectorAll('td button.bad')][0].click()")
             browser.shows("in refuse", "dialog pre")
+            browser.press("Escape")
+
+            # an edge of the graph: the arrows find it, and Enter its references
+            eventually(lambda: browser.js("document.querySelectorAll('.edge').length") == 3)
+            browser.js("document.querySelector('.edge').focus()")
+            browser.press("ArrowDown", "ArrowDown", "ArrowUp")
+            name = browser.js("document.activeElement.ariaLabel")
+            assert name == browser.js("document.querySelectorAll('.edge')[1].ariaLabel")
+            assert name.startswith("program holds 1 object of <img")
+            browser.press("Enter")
+            browser.shows("references 1", "dialog")
+            browser.shows(str(holder.id), "dialog td button")
+            browser.press("Escape")
+
+            # who holds the objects of a type
+            browser.js("document.querySelector('#of').focus()")
+            browser.do("Input.insertText", text="Model")
+            browser.press("Enter")
+            browser.shows("1 object with Model, at ", "#tables")
+            assert browser.js("document.querySelectorAll('.edge').length") == 2
+
+            # the calls under load, as they come
+            browser.js("document.querySelector('#record').click()")
+            eventually(lambda: farref.rpc_sync("cook", is_recorded))
+            pid = farref.rpc_sync("doomed", os.getpid)
+            waits = farref.rpc_async("doomed", time.sleep, (PATIENCE,))
+            refs = [RRef(number) for number in range(MANY)]
+            farref.rpc_sync("cook", use, (model,))
+            eventually(lambda: browser.js(f"Boolean({button('use()')})"))
+            eventually(lambda: browser.js("document.querySelectorAll('.call.open').length") == 1)
+            browser.js(f"{button('use()')}.click()")
+            browser.shows("program called cook at", "dialog")
+            browser.shows(str(model.id), "dialog ul")
+            browser.press("Escape")
+
+            # 100,000 objects, and why one is there
+            browser.shows("100,000", "#tables")
+            browser.js(f"{button(str(model.id))}.focus()")
+            browser.press("Enter")
+            browser.shows(f"why {model.id} is alive", "dialog")
+            browser.shows("program has fork", "dialog")
             browser.press("Escape")
 
             # "/" searches, on the server
@@ -538,17 +719,28 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
             # the connection is lost, the worker dies meanwhile, and it comes back by itself
             relay.close()
             browser.shows("The connection is lost; trying again.", "#status")
-            os.kill(farref.rpc_sync("doomed", os.getpid), signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
             with pytest.raises(WorkerDiedError):
-                farref.rpc_sync("doomed", os.getpid)
+                waits.result()
             relay.listen(relay.port)
             browser.shows("live", "#status")
             browser.shows("SIGKILL", "#tables")
             eventually(lambda: browser.js(endpoints) == 3)
+            eventually(lambda: farref.rpc_sync("cook", is_recorded))  # again
+            farref.rpc_sync("cook", use, (model,))
+            eventually(lambda: browser.js(f"Boolean({button('use()')})"))
 
             assert browser.js("document.title") == f"{system.name} - farref dashboard"
             lost = "Failed to load resource"  # the connection, and the object that is not there
             assert [each for each in browser.errors if not each.startswith(lost)] == []
-            del refs, model
+            del refs, model, holder, waits
             system.shutdown()
             browser.shows("These are its last figures.", "#status")
+            with pytest.raises(urllib.error.URLError):  # it has ended with the system
+                ask(address)
+
+
+def button(text: str) -> str:
+    """The button with this *text* in a table, in JavaScript."""
+    buttons = "[...document.querySelectorAll('td button')]"
+    return f"{buttons}.find(each => each.textContent === {text!r})"

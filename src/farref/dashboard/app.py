@@ -1,7 +1,9 @@
 """The pages of `farref dashboard`, as an ASGI application: read only, and for one address only.
 
     /TOKEN/         the page
-    /TOKEN/events   the tables of `farref top`, again and again, as Server-Sent Events
+    /TOKEN/events   the tables of `farref top`, again and again, as Server-Sent Events, and with
+                    `calls` the requests of the last minute
+    /TOKEN/refs     the references to the objects that match a text, as JSON
     /TOKEN/why      why the object with this id is alive, as JSON
 
 Who knows the token may read everything here. A browser knows it from the address that the user
@@ -17,26 +19,33 @@ data for a while gets none in that time, and then the newest.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import secrets
 import time
+from collections import Counter
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 import msgspec
 
+from ..actors.inspect.why import seconds_text
+from ..console import Text
 from ..hostnames import are_ours
+from ..plurals import counted
 from ..printable import printable
 from ..protocol.errors import FarrefError, SystemDownError
 from ..refs.table import BAD, QUIET
-from ..top.figures import Looks
-from ..top.screen import MAKERS, SORTS, TopView, head
+from ..top.figures import Looks, newest_first
+from ..top.screen import MAKERS, SORTS, Pane, TopView, head, holds_pane
+from .timeline import Timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from ..actors.api.system import System
+    from ..actors.inspect.inspection import ReferenceInfo
     from ..actors.inspect.why import Reason
     from ..top.figures import Event, Figures
 
@@ -45,12 +54,23 @@ if TYPE_CHECKING:
 
 MOST = 100
 """Rows of a table that a page gets."""
+EDGES = 16
+"""Edges of the graph that stand for one pair of endpoints."""
 EVERY = 1.0
 """Seconds between two looks, or more: see `Looks.look`."""
 WHY = 10
 """An endpoint has so many times longer to list its references than to count them."""
-TABLES = ("endpoints", "events", "who holds what", "objects", "newest")
+TABLES = ("endpoints", "who holds what", "events", "objects", "newest")
 """Their places on the page."""
+REFERENCES = (
+    ("reference", "left"),
+    ("type", "left"),
+    ("held by", "left"),
+    ("as", "left"),
+    ("state", "left"),
+    ("for", "right"),
+    ("created at", "rest"),
+)
 ALL_COLUMNS = 10_000
 STYLES = {BAD: "bad", QUIET: "quiet"}
 HEADERS = {
@@ -79,6 +99,7 @@ class Dashboard:
         self._asking = asyncio.Lock()
         self._seen: tuple[Figures, float] | None = None
         """The latest figures, and when to look again."""
+        self._timeline = Timeline(system)
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -102,8 +123,8 @@ class Dashboard:
                 await _answer(send, 200, page, kind, {"content-security-policy": policy})
             case "events":
                 await self._events(query, receive, send)
-            case "why":
-                status, found = await self._why(query.get("id", ""))
+            case "refs" | "why" as what:
+                status, found = await self._asked(what, query)
                 await _answer(send, status, msgspec.json.encode(found), "application/json")
             case _:
                 await _answer(send, 404, "no such page")
@@ -133,17 +154,21 @@ class Dashboard:
         await send(_start(200, "text/event-stream"))
         gone = asyncio.ensure_future(_disconnected(receive))
         due = 0.0
-        while not (gone.done() or self.ended):
-            if time.monotonic() >= due:
-                try:
-                    figures, due = await self._look()
-                except SystemDownError as error:
-                    self.ended = str(error)
-                    break
-                told = await asyncio.to_thread(_told, figures, view, due - time.monotonic())
-                await send(_part(b"data: %b\n\n" % told, more=True))
-            # In short steps, as the command's thread sets `ended`.
-            await asyncio.wait({gone}, timeout=max(0.0, min(EVERY, due - time.monotonic())))
+        with self._timeline.shown() if "calls" in query else contextlib.nullcontext():
+            while not (gone.done() or self.ended):
+                if time.monotonic() >= due:
+                    try:
+                        figures, due = await self._look()
+                    except SystemDownError as error:
+                        self.ended = str(error)
+                        break
+                    told = await asyncio.to_thread(_told, figures, view, due - time.monotonic())
+                    await send(_part(b"data: %b\n\n" % told, more=True))
+                if "calls" in query:
+                    told = await asyncio.to_thread(self._timeline.told, view)
+                    await send(_part(b"event: calls\ndata: %b\n\n" % told, more=True))
+                # In short steps, as the command's thread sets `ended`.
+                await asyncio.wait({gone}, timeout=max(0.0, min(EVERY, due - time.monotonic())))
         gone.cancel()
         ended = msgspec.json.encode(printable(self.ended))
         await send(_part(b"event: end\ndata: %b\n\n" % ended if self.ended else b""))
@@ -156,31 +181,87 @@ class Dashboard:
                 )
             return self._seen
 
-    async def _why(self, wanted: str) -> tuple[int, dict[str, Any]]:
+    async def _asked(self, what: str, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
         async with self._asking:  # an answer is work for each endpoint
             try:
-                patience = WHY * self._timeout
-                why = await asyncio.to_thread(self._system.why, wanted, timeout=patience)
-                return 200, _reason(why)
+                ask = self._why if what == "why" else self._refs
+                return 200, await asyncio.to_thread(ask, query)
             except LookupError as error:
                 return 404, {"error": printable(error.args[0])}
             except FarrefError as error:
                 return 503, {"error": printable(error)}
 
+    def _why(self, query: Mapping[str, str]) -> dict[str, Any]:
+        return _reason(self._system.why(query.get("id", ""), timeout=WHY * self._timeout))
+
+    def _refs(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Who holds the objects with the id or text *of*: from which endpoint, and to which."""
+        found = self._system.references(timeout=WHY * self._timeout)
+        of = query.get("of", "")
+        has = TopView(search=of).has
+        rows = found.of(of) or [r for r in found if has(r.rref, r.type or "", r.site or "")]
+        held = [row for row in rows if row.worker != row.owner]
+        pairs = Counter((row.worker, row.owner) for row in held)
+        holds = [(*pair, count) for pair, count in pairs.items()]
+        note = ", held by no endpoint but the owner" if rows and not held else ""
+        if found.silent:
+            note += f"; {counted(len(found.silent), 'endpoint')} did not answer"
+
+        def asked(end: str, name: str) -> bool:
+            return query.get(end, "") in ("", printable(name))
+
+        chosen = [r for r in held if asked("holder", r.worker) and asked("owner", r.owner)]
+        chosen.sort(key=lambda row: newest_first(row.age, row.owner, row.rref))
+        pane = Pane("references", REFERENCES, chosen, _reference)
+        return {
+            "time": time.strftime("%H:%M:%S"),
+            "objects": len({row.rref for row in rows}),
+            "note": note,
+            "holds": _table(holds_pane(holds, TopView())),
+            "references": _table(pane),
+        }
+
+
+def _reference(row: ReferenceInfo) -> list[Text]:
+    kind = row.type or f"({row.owner_state or row.state})"
+    texts = row.rref, kind, row.worker, row.role, row.state, seconds_text(row.age)
+    return [*map(Text, texts), Text(row.site or "", style=QUIET)]
+
+
+def _table(pane: Pane) -> dict[str, Any]:
+    """*pane* as JSON: its first rows. Who holds what has all as a graph, too."""
+    rows = [
+        [[cell.plain, STYLES.get(str(cell.style), str(cell.style))] for cell in pane.row(item)]
+        for item in pane.items[:MOST]
+    ]
+    columns, count = pane.columns, len(pane.items)
+    told: dict[str, Any] = {"title": pane.title, "columns": columns, "rows": rows, "count": count}
+    if pane.title == "who holds what":
+        told["graph"] = graph(pane.items)
+    if pane.title == "events":
+        told["more"] = [_traceback(event) for event, _ in pane.items[:MOST]]
+    return told
+
+
+def graph(holds: Sequence[tuple[str, str, int]]) -> list[tuple[str, str, int, int]]:
+    """Edges: a holder, an owner, and the number of its objects; each stands for so many pairs.
+
+    Those with the most objects are drawn one by one, and the others together, for each owner that
+    is drawn. They have no holder, and maybe no owner.
+    """
+    drawn, owners = holds[:EDGES], {owner for _, owner, _ in holds[:EDGES]}
+    others: dict[str, list[int]] = {}
+    for _, owner, count in holds[EDGES:]:
+        others.setdefault(owner if owner in owners else "", []).append(count)
+    return [
+        *((printable(holder), printable(owner), count, 1) for holder, owner, count in drawn),
+        *(("", printable(owner), sum(each), len(each)) for owner, each in others.items()),
+    ]
+
 
 def _told(figures: Figures, view: TopView, left: float) -> bytes:
     """What a page shows, as JSON. The next comes in *left* seconds."""
-    tables = []
-    for title in TABLES:
-        pane = MAKERS[title](figures, view, ALL_COLUMNS)
-        rows = [
-            [[cell.plain, STYLES.get(str(cell.style), str(cell.style))] for cell in pane.row(item)]
-            for item in pane.items[:MOST]
-        ]
-        table: dict[str, Any] = {"title": pane.title, "columns": pane.columns, "rows": rows}
-        if pane.title == "events":
-            table["more"] = [_traceback(event) for event, _ in pane.items[:MOST]]
-        tables.append({**table, "count": len(pane.items)})
+    tables = [_table(MAKERS[title](figures, view, ALL_COLUMNS)) for title in TABLES]
     said: dict[str, Any] = {
         "system": printable(figures.system),
         "head": head(figures).plain,

@@ -146,12 +146,13 @@ class Looks:
             for group in each.groups
         ]
         newest = [(name, new) for name, each in found for new in each.newest]
+        newest.sort(key=lambda item: newest_first(item[1].age, item[0], item[1].rref))
         return Figures(
             system=overview.system,
             time=overview.time,
             endpoints=tuple(sorted(endpoints, key=lambda each: each.name)),
             objects=tuple(sorted(objects, key=lambda each: -each.count)),
-            newest=tuple(new for _, new in sorted(newest, key=_by_age)),
+            newest=tuple(new for _, new in newest),
             holds=tuple(
                 (name, owner, count)
                 for name, each in found
@@ -226,11 +227,10 @@ class Looks:
         self._events.extendleft(sorted(new, key=lambda event: event.time))
 
 
-def _by_age(item: tuple[str, NewObject]) -> tuple[float, str, int, str]:
-    """The newest first, and then by owner: endpoints do not answer at one moment.
+def newest_first(age: float, owner: str, rref: str) -> tuple[float, str, int, str]:
+    """The place of an object among others. Those of one age, as people read it, go by owner.
 
-    Ages are compared as people read them.
+    Endpoints do not answer at one moment, so their ages differ by chance.
     """
-    owner, new = item
-    age = round(new.age, 1 if new.age < 10 else None)
-    return age, owner, -int(new.rref.rpartition("/")[2]), new.rref
+    shown = round(age, 1 if age < 10 else None)
+    return shown, owner, -int(rref.rpartition("/")[2]), rref

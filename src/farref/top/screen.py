@@ -265,9 +265,10 @@ def _newest(figures: Figures, view: TopView, _: int) -> Pane:
     return Pane("newest", (*columns, ("created at", "rest")), found, row)
 
 
-def _holds(figures: Figures, view: TopView, _: int) -> Pane:
+def holds_pane(holds: Iterable[tuple[str, str, int]], view: TopView) -> Pane:
+    """Who holds what: see `Figures.holds`."""
     columns = ("holder", "left"), ("objects", "right"), ("of", "rest")
-    found = [each for each in figures.holds if view.has(*each[:2])]
+    found = [each for each in holds if view.has(*each[:2])]
     found.sort(key=lambda each: -each[2])
 
     def row(each: tuple[str, str, int]) -> Iterable[Text]:
@@ -300,7 +301,7 @@ MAKERS: dict[str, Callable[[Figures, TopView, int], Pane]] = {
     "endpoints": _endpoints,
     "objects": lambda figures, view, _: objects_pane(figures.objects, view),
     "newest": _newest,
-    "who holds what": _holds,
+    "who holds what": lambda figures, view, _: holds_pane(figures.holds, view),
     "events": _events,
 }
 TOGETHER = ("endpoints", "objects", "events")
