@@ -16,7 +16,6 @@ import time
 from collections import deque
 from concurrent.futures import BrokenExecutor, Executor
 from functools import partial
-from types import CoroutineType
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, overload
 
 from thespian.actors import ActorExitRequest
@@ -25,8 +24,8 @@ from ...printable import logger
 from ...protocol.errors import FarrefError, WorkerDiedError, WorkerNotFoundError
 from ...serialization.failures import text_of
 from ..base.interrupts import Condition, Guard, new_future
-from ..calls.futures import Future
 from ..handles.rref import RRef
+from ..values.cell import LATER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -402,11 +401,11 @@ class WorkerPool(Executor):
 def _kept(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Runs at a worker."""
     result = fn(*args, **kwargs)
-    if not _is_coming(result):
+    if not issubclass(type(result), LATER):
         return RRef(result)
 
     async def kept() -> RRef[Any]:
-        return RRef(await result)
+        return RRef(await _outcome(result))
 
     return kept()
 
@@ -416,7 +415,7 @@ def _each(fn: Callable[..., Any], group: list[tuple[Any, ...]]) -> Any:
     results: list[Any] = []
     for number, args in enumerate(group, 1):
         result = fn(*args)
-        if _is_coming(result):
+        if issubclass(type(result), LATER):
             return _others(results, result, fn, group[number:])
         results.append(result)
     return results
@@ -426,16 +425,18 @@ async def _others(
     results: list[Any], coming: Any, fn: Callable[..., Any], group: list[tuple[Any, ...]]
 ) -> list[Any]:
     """Add the result that is *coming* to *results*, and those of *fn* for *group*."""
-    results.append(await coming)
+    results.append(await _outcome(coming))
     for args in group:
         result = fn(*args)
-        results.append(await result if _is_coming(result) else result)
+        results.append(await _outcome(result) if issubclass(type(result), LATER) else result)
     return results
 
 
-def _is_coming(result: object) -> bool:
-    """Whether a worker awaits *result*, which a function has returned, in place of sending it."""
-    return type(result) is CoroutineType or isinstance(result, Future)
+async def _outcome(coming: Any) -> Any:
+    import asyncio  # noqa: PLC0415 - here it runs already; many programs never load it
+
+    plain = not hasattr(type(coming), "__await__")  # a future of another library
+    return await (asyncio.wrap_future(coming) if plain else coming)
 
 
 def _chunks(items: Iterable[tuple[Any, ...]], size: int) -> Iterator[list[tuple[Any, ...]]]:

@@ -21,7 +21,6 @@ import types
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from concurrent.futures import Future as AnyFuture
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +46,7 @@ from ..calls import calls
 from ..core.current import CurrentRun, Frame, enter, leave, running_in
 from ..core.intake import NOTED
 from ..handles.rref import RRef
-from ..values.cell import Cell, CoroutineCell
+from ..values.cell import LATER, Cell, CoroutineCell
 from ..values.making import Made
 from ..values.packing import LEAVING, Pack, opened
 from ..values.several import PART, check_run
@@ -294,7 +293,7 @@ class Server:
             self._resolve(request, chain, cell.take())
         elif kind is types.CoroutineType:
             self._await(request, cell, chain)
-        elif kind is Made or issubclass(kind, AnyFuture):
+        elif kind is Made or issubclass(kind, LATER):
             self._returned(request, chain, cell)
         else:
             self.finish(request, cell)
@@ -306,7 +305,7 @@ class Server:
         result = cell.content
         if type(result) is Made:
             result = result.value
-        later = issubclass(type(result), AnyFuture)
+        later = issubclass(type(result), LATER)
         del result
         if later:
             run, give_up = self._as_run(request, chain, 0), self._outcomes.give_up

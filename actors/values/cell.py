@@ -11,9 +11,14 @@ coroutine that is dropped on its way, as its actor ends, is closed by its cell.
 from __future__ import annotations
 
 import types
+from concurrent.futures import Future
 from typing import Any
 
 import msgspec
+
+LATER = (types.CoroutineType, Future)
+"""The types of results that come later, with their subclasses: the outcome of the coroutine or the
+future is the answer. Ask by `issubclass`: `isinstance` asks the user's `__class__`, too."""
 
 
 class Cell(msgspec.Struct, eq=False):

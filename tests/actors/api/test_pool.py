@@ -7,7 +7,7 @@ import concurrent.futures
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -31,6 +31,9 @@ def system() -> Iterator[System]:
         assert_nothing_held(system)
 
 
+THREAD = concurrent.futures.ThreadPoolExecutor(1)
+
+
 def named(system: System, name: str) -> list[str]:
     return [info.name for info in system.workers() if info.name.startswith(name)]
 
@@ -52,6 +55,10 @@ def inverse_by_future(number: int) -> farref.Future[float]:
     future: farref.Future[float] = farref.Future()
     future.set_result(1 / number)
     return future
+
+
+def inverse_in_a_thread(number: int) -> concurrent.futures.Future[float]:
+    return THREAD.submit(inverse, number)
 
 
 async def later_list(items: str) -> list[str]:
@@ -90,8 +97,8 @@ def test_it_is_an_executor(system: System) -> None:
     assert named(system, "executor") == []
 
 
-@pytest.mark.parametrize("fn", [later_inverse, inverse_by_future])
-def test_a_result_may_come_later(system: System, fn: Callable[[int], farref.Future[float]]) -> None:
+@pytest.mark.parametrize("fn", [later_inverse, inverse_by_future, inverse_in_a_thread])
+def test_a_result_may_come_later(system: System, fn: Callable[[int], Any]) -> None:
     with system.pool(2, fn.__name__) as pool:
         wanted = [1, 1 / 2, 1 / 3, 1 / 4, 1 / 5]
         assert pool.submit(fn, 2).result(timeout=60) == 1 / 2
