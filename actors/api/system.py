@@ -611,7 +611,7 @@ class System:
         with _modules():
             from ..inspect.why import why  # noqa: PLC0415 - few programs inspect
         seconds = check_timeout(timeout, PATIENCE)
-        return why(inspector, rref, seconds, leak_age, attached=self.is_attached)
+        return why(inspector, rref, seconds, leak_age)
 
     def counters(self, *, timeout: float = PATIENCE) -> dict[str, Counters]:
         """The counters of every endpoint that answers within *timeout* seconds, by name. Blocks."""

@@ -8,6 +8,7 @@ system.
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Literal
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 Role = Literal["owner", "alias", "user", "borrower"]
 BATCH = 200
 """The number of rows that are made while the lock is held once."""
+SOME = 9
+"""The most ids of one `Matches`: one more than an error names."""
 Held = dict[str, str]
 """Forks, and the endpoint of each."""
 
@@ -155,9 +158,46 @@ def references() -> ReferenceList:
     return ReferenceList(rows_of(front.core, front.objects, str))
 
 
-def rows_of(core: Core, objects: Objects, spell: Spell) -> list[ReferenceInfo]:
-    """The rows of an endpoint, sorted by id. *spell* makes the text of an id. Any thread."""
-    known = _known(core, objects, spell)
+class Matches(msgspec.Struct, frozen=True):
+    """What an endpoint knows of the ids that begin with a text, in full."""
+
+    ids: tuple[str, ...]
+    """The first of them."""
+    lives: tuple[str, ...]
+    """All endpoints in its tables: several may have one name, as some are dead."""
+
+
+def matches_of(core: Core, prefix: str, spell: Spell) -> Matches:
+    """The ids here that begin with *prefix*, with or without an incarnation. Any thread."""
+    with core.lock:
+        entries = [*core.context.owners.values(), *core.context.users.values()]
+    lives: set[WorkerId] = set()
+    for start in range(0, len(entries), BATCH):
+        with core.lock:
+            for entry in entries[start : start + BATCH]:
+                lives.add(entry.rref.creator)
+                if isinstance(entry, Owner):
+                    lives.update(entry.forks.values())
+                else:
+                    lives.add(entry.owner)
+    names = {each: (f"{each.name}/", f"{spell(each)}/") for each in lives}
+
+    def begins(rref: RRefId) -> bool:
+        return any(f"{name}{rref.number}".startswith(prefix) for name in names[rref.creator])
+
+    found = [entry.rref for entry in entries if begins(entry.rref)]
+    first = heapq.nsmallest(SOME, found)
+    return Matches(tuple(map(spell, first)), tuple(map(spell, lives)))
+
+
+def rows_of(
+    core: Core, objects: Objects, spell: Spell, only: RRefId | None = None
+) -> list[ReferenceInfo]:
+    """The rows of an endpoint, sorted by id. *spell* makes the text of an id. Any thread.
+
+    That of *only* one object has no `contained_in`, as no other value is searched.
+    """
+    known = _known(core, objects, spell, only)
     outside = namespaces()
     searched = {
         rref: references_in(stored.value, opaque=(Internal,), outside=outside)
@@ -188,11 +228,11 @@ def rows_of(core: Core, objects: Objects, spell: Spell) -> list[ReferenceInfo]:
 
 
 def _known(
-    core: Core, objects: Objects, spell: Spell
+    core: Core, objects: Objects, spell: Spell, only: RRefId | None
 ) -> list[tuple[ReferenceInfo, RRefId, Stored | None]]:
     """Every row, filled from the tables, and the stored value."""
     with core.lock:  # the tables change in other threads
-        rrefs = [*core.context.owners, *core.context.users]
+        rrefs = [*core.context.owners, *core.context.users] if only is None else [only]
         loans = core.context.loans.borrowed()
         names = _names(core)
     known = []

@@ -71,7 +71,7 @@ class Inspector(Internal):
         self,
         infos: Iterable[WorkerInfo],
         seconds: float,
-        about: RRefId | None = None,
+        about: RRefId | str | None = None,
         *,
         rows: bool = True,
         collect: tuple[float, bool] | None = None,
@@ -124,9 +124,14 @@ class Inspector(Internal):
             return Inspected(question.token, garbage=tuple(found))
         if question.about is not None:
             from .holdings import holdings_of  # noqa: PLC0415 - few users inspect
+            from .inspection import matches_of, rows_of  # noqa: PLC0415 - as above
 
-            held = tuple(holdings_of(core, objects, self._delivery, question.about))
-            return Inspected(question.token, holdings=held)
+            about = question.about
+            if isinstance(about, str):
+                return Inspected(question.token, matches=matches_of(core, about, spell))
+            rows = tuple(rows_of(core, objects, spell, only=about))
+            held = tuple(holdings_of(core, objects, self._delivery, about))
+            return Inspected(question.token, rows, holdings=held)
         if question.overview is not None:
             from .overview import overview_of  # noqa: PLC0415 - as above
 

@@ -28,7 +28,7 @@ from ...protocol.wellformed import check
 from ..core.counters import Counters
 from ..recording.tracing import spell
 from .holdings import Holding
-from .inspection import ReferenceInfo
+from .inspection import Matches, ReferenceInfo
 from .inspector import LEAK_AGE
 from .overview import EndpointOverview, Overview
 
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from ..wire.messages import Inspected
     from .inspector import Inspector
 
+OWNER_FIRST = {"owner": 0, "alias": 0, "user": 1, "borrower": 2}
+"""The order of the rows of one reference, by their roles."""
 Key = tuple[str, str]
 """An endpoint and a reference: one row."""
 
@@ -89,16 +91,27 @@ class Snapshot(msgspec.Struct, frozen=True):
         Raises:
             LookupError: no id begins with it, or several do; the text names them.
         """
-        ids = sorted({row.rref for row in self.rows}, key=_order)
-        if prefix in ids:
-            return prefix
-        found = [each for each in ids if each.startswith(prefix)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            some = ", ".join(found[:8]) + (", ..." if len(found) > 8 else "")
-            raise LookupError(f"several references begin with {prefix!r}: {some}")
-        raise LookupError(f"system {self.system!r} has no reference {prefix!r}")
+        return matching(self.system, prefix, {row.rref for row in self.rows})
+
+
+def matching(system: str, prefix: str, ids: Iterable[str]) -> str:
+    """The only one of *ids* that begins with *prefix*, or *prefix* itself; see `Snapshot.match`."""
+    ids = sorted(ids, key=_order)
+    if prefix in ids:
+        return prefix
+    found = [each for each in ids if each.startswith(prefix)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        some = ", ".join(found[:8]) + (", ..." if len(found) > 8 else "")
+        raise LookupError(f"several references begin with {prefix!r}: {some}")
+    raise LookupError(f"system {system!r} has no reference {prefix!r}")
+
+
+def check_leak_age(seconds: float) -> None:
+    """Raise `ValueError` for an age below 0."""
+    if not seconds >= 0:
+        raise ValueError(f"leak_age must be 0 seconds or more, not {seconds}")
 
 
 def take_snapshot(
@@ -108,8 +121,7 @@ def take_snapshot(
 
     An *attached* program may only be there to inspect the system.
     """
-    if not leak_age >= 0:
-        raise ValueError(f"leak_age must be 0 seconds or more, not {leak_age}")
+    check_leak_age(leak_age)
     answers, silent = _ask(inspector, seconds, attached=attached)
     rows = [row for answer in answers.values() for row in answer.rows]
     names = ShortNames()
@@ -120,8 +132,7 @@ def take_snapshot(
     marks, cycles = _marks(rows, set(silent), leak_age)
     homes = {row.rref: row for row in rows if row.role in ("owner", "alias")}
     sites = {row.rref: row.site for row in rows if row.site is not None}
-    owner_first = {"owner": 0, "alias": 0, "user": 1, "borrower": 2}
-    rows.sort(key=lambda row: (_order(row.rref), owner_first[row.role], row.worker))
+    rows.sort(key=lambda row: (_order(row.rref), OWNER_FIRST[row.role], row.worker))
     return Snapshot(
         system=inspector.core.settings.system,
         rows=tuple(
@@ -218,20 +229,21 @@ def _ask(
 def wrong(answer: Inspected | None, seconds: float, *, about: bool = False) -> str:
     """The reason why *answer* cannot be used; empty if it can.
 
-    *about*: the question was about one reference.
+    *about*: the question was about one reference, or the beginning of an id.
     """
     if answer is None:
         return f"no answer in {seconds:g} s"
     if answer.error:
         return answer.error
     try:
-        if about:
-            for holding in answer.holdings:
-                check(holding, (Holding,), "answer")
-        else:
+        if not about:
             check(answer.counters, (Counters,), "answer")
-            for row in answer.rows:
-                check(row, (ReferenceInfo,), "answer")
+        elif answer.matches is not None:
+            check(answer.matches, (Matches,), "answer")
+        for row in answer.rows:
+            check(row, (ReferenceInfo,), "answer")
+        for holding in answer.holdings:
+            check(holding, (Holding,), "answer")
     except ProtocolError as error:
         return str(error)
     return ""

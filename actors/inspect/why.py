@@ -1,6 +1,7 @@
 """Why an object is alive: the paths from its owner, by the endpoints it counts, to the holders.
 
-The endpoints that have the reference are asked for their `Holding`s. The answers are joined along
+Every endpoint is asked for its row and its `Holding`s of this one object, then of each object in
+whose value it is, and so on: not for all references. The answers are joined along
 the protocol's tables. The owner counts forks. An endpoint that has a fork holds it by variables or
 by values of objects (which are explained in turn), or has passed it on. If an endpoint lacks a
 reference that its parent has sent it, a message is on its way, or stuck.
@@ -8,7 +9,6 @@ reference that its parent has sent it, a message is on its way, or stuck.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,15 +19,16 @@ from ...protocol.ids import RRefId
 from ..recording.tracing import spell, worker_of
 from .holdings import Holding
 from .inspector import LEAK_AGE
-from .snapshot import take_snapshot, wrong
+from .snapshot import OWNER_FIRST, ShortNames, check_leak_age, matching, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ...protocol.ids import WorkerId
     from ..handles.rref import RRef
+    from ..wire.messages import Inspected
     from .inspection import ReferenceInfo
     from .inspector import Inspector
-    from .snapshot import Snapshot
 
 MOST = 40
 """The most objects explained in one answer: objects may contain each other."""
@@ -38,6 +39,9 @@ _ROOTS = {
     "task": "variable",
     "internal": "in a library:",
 }
+_OWNERS = ("owner", "alias")
+_REACH = {*_ROOTS, "garbage", "unfound", "message", "serving", "pending", "request"}
+"""The holdings that show, or may hide, that a program reaches the object; see `snapshot`."""
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -79,20 +83,10 @@ def why(
     rref: RRef[Any] | str,
     seconds: float,
     leak_age: float = LEAK_AGE,
-    *,
-    attached: bool,
 ) -> Reason:
     """The tree of reasons why the object of *rref* is still there."""
-    snapshot = take_snapshot(inspector, seconds, leak_age, attached=attached)
-    wanted = rref if isinstance(rref, str) else _id_of(rref, snapshot)
-    return _Explanation(inspector, snapshot, seconds).of(snapshot.match(wanted))
-
-
-def _id_of(ref: RRef[Any], snapshot: Snapshot) -> str:
-    """The id of *ref*'s object, as the snapshot writes it."""
-    rref = ref.canonical() or ref.id
-    full = spell(rref)
-    return next((short for short, each in snapshot.in_full.items() if each == full), str(rref))
+    check_leak_age(leak_age)
+    return _Explanation(inspector, seconds, leak_age).whole(rref)
 
 
 def seconds_text(seconds: float) -> str:
@@ -131,31 +125,77 @@ class _Object(msgspec.Struct):
 
 
 class _Explanation:
-    def __init__(self, inspector: Inspector, snapshot: Snapshot, seconds: float) -> None:
+    def __init__(self, inspector: Inspector, seconds: float, leak_age: float) -> None:
         self._inspector = inspector
-        self._snapshot = snapshot
         self._seconds = seconds
-        self._short = {full: short for short, full in snapshot.in_full.items()}
-        self._silent = dict(snapshot.silent)
+        self._leak_age = leak_age
+        self._names = ShortNames()
+        self._mute: dict[WorkerId, str] = {}
         """Endpoints that gave no answer, each with the reason."""
+        self._found: dict[str, _Object] = {}
+        """The objects that the endpoints have been asked about."""
+        self._leaks: set[str] = set()
         self._explained: set[str] = set()
         self._path: list[str] = []
 
-    def of(self, rref: str) -> Reason:
-        """The explanation of *rref*, an id in the snapshot."""
-        rows = {row.worker: row for row in self._snapshot.of(rref)}
-        title = self._title(rref, rows)
+    def whole(self, asked: RRef[Any] | str) -> Reason:
+        """The explanation of *asked*, a reference or the beginning of an id."""
+        full = None if isinstance(asked, str) else spell(asked.canonical() or asked.id)
+        matches = [each.matches for _, each in self._answers(full or str(asked))]
+        for worker in {life for each in matches for life in each.lives}:
+            self._names.meet(worker)
+        ids = {self._names.short(rref) for each in matches for rref in each.ids}
+        prefix = self._names.short(full) if full is not None else str(asked)
+        rref = matching(self._inspector.core.settings.system, prefix, ids)
+        reason = self._of(rref)
+        self._leaks = self._suspected()
+        if self._leaks:  # they are known by all answers only
+            self._explained.clear()
+            reason = self._of(rref)
+        return reason
+
+    def _suspected(self) -> set[str]:
+        """The objects that are old, and that no program reaches, as far as the answers tell."""
+        silent = set(self._silent)
+        holders: dict[str, set[str]] = {}
+        reached: set[str] = set()
+        for rref, found in self._found.items():
+            held = [each for at in found.held.values() for each in at]
+            holders[rref] = {each.rref for each in held if each.kind in ("object", "alias")}
+            if (
+                any(each.kind in _REACH for each in held)
+                or not holders[rref] <= self._found.keys()
+                or any(not silent.isdisjoint(row.forks.values()) for row in found.rows.values())
+                or not all(row.complete for row in found.rows.values())
+            ):
+                reached.add(rref)
+        while more := {rref for rref, by in holders.items() if by & reached} - reached:
+            reached |= more
+        return {
+            rref
+            for rref, found in self._found.items()
+            if rref not in reached
+            and any(row.age >= self._leak_age for row in found.rows.values() if row.role in _OWNERS)
+        }
+
+    def _of(self, rref: str) -> Reason:
+        if rref not in self._found and len(self._found) >= MOST:
+            return Reason("note", f"{rref}: not explained, as {MOST} objects are", rref=rref)
+        if rref not in self._found:
+            self._found[rref] = self._ask(rref)
+        found = self._found[rref]
+        rows, title = found.rows, self._title(rref, found.rows)
         if rref in self._path:
             ring = " -> ".join(self._ring(rref))
             text = f"{title}: the cycle {ring}, explained above at {rref}"
             return Reason("cycle", text, rref=rref)
-        if rref in self._explained or len(self._explained) >= MOST:
+        if rref in self._explained:
             return Reason("note", f"{title}: explained above", rref=rref)
         self._explained.add(rref)
         self._path.append(rref)
-        found = _Object(rref, rows, self._ask(rref))
+        found.shown.clear()
         reasons: list[Reason] = []
-        owner = next((row for row in rows.values() if row.role in ("owner", "alias")), None)
+        owner = next((row for row in rows.values() if row.role in _OWNERS), None)
         if owner is not None:
             found.shown.add(owner.worker)
             reasons += self._at(owner.worker, found)
@@ -186,7 +226,7 @@ class _Explanation:
         return "has it, unknown to its owner"
 
     def _title(self, rref: str, rows: dict[str, ReferenceInfo]) -> str:
-        row = next((row for row in rows.values() if row.role in ("owner", "alias")), None)
+        row = next((row for row in rows.values() if row.role in _OWNERS), None)
         if row is None:
             any_row = next(iter(rows.values()), None)
             return f"{rref}, owned by {any_row.owner}" if any_row else f"{rref} (gone)"
@@ -202,7 +242,7 @@ class _Explanation:
         parts.append(seconds_text(row.age))
         if row.site:
             parts.append(f"created at {row.site}")
-        if "leak" in row.marks:
+        if rref in self._leaks:
             parts.append("suspected leak: no variable, message or call leads to it")
         return ", ".join(parts)
 
@@ -219,36 +259,47 @@ class _Explanation:
 
     # ---- asking
 
-    def _ask(self, rref: str) -> dict[str, list[Holding]]:
-        """The holdings of every endpoint that answers: messages on their way may be anywhere."""
-        inspector = self._inspector
-        about = _parsed(self._snapshot.in_full.get(rref, rref))
-        infos = [  # the silent ones are not asked again: each question would be another wait
-            info
-            for info in inspector.registrar_client.workers()
-            if self._name(spell(info.id)) not in self._silent
-        ]
-        held: dict[str, list[Holding]] = {}
-        for worker, answer in inspector.inspect(infos, self._seconds, about).items():
-            full = spell(worker)
-            if (why := wrong(answer, self._seconds, about=True)) or answer is None:
-                if worker not in inspector.core.context.dead:
-                    self._silent[self._name(full)] = why
-                continue
-            held[self._name(full)] = [self._shortened(each) for each in answer.holdings]
-        return held
+    def _answers(self, about: RRefId | str) -> Iterator[tuple[str, Inspected]]:
+        """The answers of all endpoints: messages on their way may be anywhere.
 
-    def _name(self, full: str) -> str:
-        if full in self._short:
-            return self._short[full]
-        head, slash, number = full.rpartition("/")
-        if slash and number.isdigit() and head in self._short:
-            return f"{self._short[head]}/{number}"
-        return re.sub(r"@[0-9a-f]+(?=/\d+$|$)", "", full)
+        Those that have been silent are not asked again: each question would be another wait.
+        """
+        inspector = self._inspector
+        infos = [i for i in inspector.registrar_client.workers() if i.id not in self._mute]
+        for worker, answer in inspector.inspect(infos, self._seconds, about).items():
+            self._names.meet(spell(worker))
+            why = wrong(answer, self._seconds, about=True)
+            if not why and answer is not None:
+                yield spell(worker), answer
+            elif worker not in inspector.core.context.dead:
+                self._mute[worker] = why
+
+    @property
+    def _silent(self) -> dict[str, str]:
+        return {self._names.short(spell(worker)): why for worker, why in self._mute.items()}
+
+    def _ask(self, rref: str) -> _Object:
+        answers = dict(self._answers(_parsed(self._names.in_full[rref])))
+        rows = [row for answer in answers.values() for row in answer.rows]
+        for row in rows:
+            self._names.meet_row(row)
+        home = next((row for row in rows if row.role in _OWNERS), None)
+        site = next((row.site for row in rows if row.site is not None), None)
+        rows.sort(key=lambda row: (OWNER_FIRST[row.role], row.worker))
+        shown = (self._names.short_row(row, home, site=site) for row in rows)
+        return _Object(
+            rref,
+            {row.worker: row for row in shown},
+            {
+                self._names.short(worker): [self._shortened(each) for each in answer.holdings]
+                for worker, answer in answers.items()
+            },
+        )
 
     def _shortened(self, holding: Holding) -> Holding:
-        text = self._name(holding.text) if holding.kind == "serving" else holding.text
-        named = {name: self._name(getattr(holding, name)) for name in ("worker", "rref", "fork")}
+        short = self._names.short
+        text = short(holding.text) if holding.kind == "serving" else holding.text
+        named = {name: short(getattr(holding, name)) for name in ("worker", "rref", "fork")}
         return msgspec.structs.replace(holding, text=text, **named)
 
     # ---- explaining
@@ -300,10 +351,10 @@ class _Explanation:
             case "object":
                 at = f", at {holding.text}" if holding.text else ""
                 text = f"in the value of {holding.rref}{at}"
-                children = (self.of(holding.rref),)
+                children = (self._of(holding.rref),)
             case "alias":
                 text = f"{holding.rref} is an alias of it"
-                children = (self.of(holding.rref),)
+                children = (self._of(holding.rref),)
             case "garbage":
                 what = holding.text or "in an unknown place"
                 text = (

@@ -510,13 +510,14 @@ class Meddled(msgspec.Struct, frozen=True):
 class Inspect(msgspec.Struct, frozen=True):
     """Program -> endpoint: list your references. The endpoint answers while user code runs.
 
-    With *about*: list your reasons to hold that reference. Without *rows*: give your counters only.
+    With *about*: list your reasons to hold that reference, or the ids that begin with this text.
+    Without *rows*: give your counters only.
     With *overview*: give an overview, and count the latencies of calls for so many seconds.
     """
 
     token: int
     asker: ActorAddress
-    about: RRefId | None = None
+    about: RRefId | str | None = None
     rows: bool = True
     collect: tuple[float, bool] | None = None
     """Search for garbage in cycles instead, for so many seconds; true: and collect it."""
@@ -530,6 +531,8 @@ class Inspected(msgspec.Struct, frozen=True):
     rows: tuple[Any, ...] = ()
     counters: Any = None
     holdings: tuple[Any, ...] = ()
+    matches: Any = None
+    """Its `Matches` of an id's beginning."""
     error: str = ""
     """The reason why it cannot answer."""
     garbage: tuple[Any, ...] = ()

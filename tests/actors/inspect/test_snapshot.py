@@ -96,6 +96,17 @@ def forget() -> None:
     KEPT.clear()
 
 
+def test_why_asks_for_no_list_of_all_references(system: System, questions: Noted) -> None:
+    inner = farref.remote("B", list)
+    outer = farref.remote("B", list, args=([inner],))
+    outer.to_here()
+    about: list[bool] = []
+    questions.append(lambda _, one: about.append(one))
+    told = [each.rref for each in system.why(inner).walk() if each.kind == "reference"]
+    assert told == [str(inner.id), str(outer.id)]
+    assert about == [True] * 3  # which ids there are; the one object; the other one
+
+
 def test_every_row_of_every_endpoint(system: System) -> None:
     ref = farref.remote("B", list, args=(range(1000),))
     farref.wait([ref])
