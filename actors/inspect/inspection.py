@@ -170,7 +170,8 @@ class Matches(msgspec.Struct, frozen=True):
 def matches_of(core: Core, prefix: str, spell: Spell) -> Matches:
     """The ids here that begin with *prefix*, with or without an incarnation. Any thread."""
     with core.lock:
-        entries = [*core.context.owners.values(), *core.context.users.values()]
+        entries: list[Owner | User] = [*core.context.owners.values()]
+        entries += core.context.users.values()
     lives: set[WorkerId] = set()
     for start in range(0, len(entries), BATCH):
         with core.lock:

@@ -75,8 +75,8 @@ def _step(chain: Sequence[object], number: int) -> tuple[str, int]:
         return " (an element)", 1
     if kind is types.CellType:
         return "", 1
-    if kind is types.FunctionType:
-        return _in_function(one, chain, number)
+    if kind is types.FunctionType and (found := _in_function(one, next_one, after)):
+        return found
     for suspended, frame, code in _SUSPENDED:
         if kind is suspended:
             return _in_suspended(getattr(one, frame), getattr(one, code), next_one), 1
@@ -94,6 +94,8 @@ def _step(chain: Sequence[object], number: int) -> tuple[str, int]:
             return step, 1
     if issubclass(kind, type) and type(next_one) is dict and after is not None:
         return _in_dict(next_one, after, ".{}"), 2
+    if next_one is kind:
+        return ".__class__", 1
     return f" -> {type(next_one).__name__}", 1
 
 
@@ -131,17 +133,19 @@ def _is_plain(key: object) -> bool:
     return any(type(key) is kind for kind in _PLAIN)
 
 
-def _in_function(function: Any, chain: Sequence[object], number: int) -> tuple[str, int]:
+def _in_function(function: Any, next_one: object, after: object) -> tuple[str, int] | None:
+    """The step from *function* to what only functions have; None if it is an attribute."""
     closure = function.__closure__ or ()
-    next_one = chain[number + 1]
-    if next_one is function.__closure__ and number + 2 < len(chain):
-        cell = chain[number + 2]
-        for name, each in zip(function.__code__.co_freevars, closure, strict=False):
-            if each is cell:
+    if next_one is function.__closure__:
+        for name, cell in zip(function.__code__.co_freevars, closure, strict=False):
+            if cell is after:
                 return f" (its variable {name} of {function.__code__.co_qualname})", 2
-    if next_one is function.__defaults__ or next_one is function.__kwdefaults__:
-        return " (a default argument)", 1
-    return f".{function.__code__.co_name}", 1
+    for name in ("__defaults__", "__kwdefaults__", "__globals__"):  # others may run code
+        if next_one is getattr(function, name):
+            return f".{name}", 1
+    if type(next_one) is dict and next_one is not namespace_of(function):
+        return ".__annotations__", 1
+    return None
 
 
 def _in_suspended(frame: types.FrameType | None, code: types.CodeType, value: object) -> str:

@@ -189,7 +189,7 @@ class _Search:
             number = None if number in self._roots else self._met[number][1]
         root = self._roots[id(chain[-1])]
         text = paths.path(chain[::-1], namespace=root.kind == "global")
-        return RetainingPath(root, root.name + text)
+        return RetainingPath(root, (root.name + text).lstrip())  # a value has no name
 
     def forget(self) -> None:
         """Drop everything that was met, at once: the search refers to itself."""

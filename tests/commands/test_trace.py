@@ -10,7 +10,7 @@ import signal
 import subprocess
 from collections import Counter
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -264,8 +264,7 @@ def test_a_search_for_rings_is_one_row_of_the_live_picture(shop: System, width: 
         terminal.open("w", shlex.join([*FARREF, "trace", SHOP]), width)
         eventually(lambda: all(recorded()), patience=PATIENCE)
         ring_of("B", "C")
-        found: list[Any] = []
-        eventually(lambda: found.extend(shop.collect()) or found)
+        eventually(shop.collect)
         shown = terminal.screen("* ring search")
         assert "'s view" in shown
         assert not re.search(r"who holds|look|only values|alive|╌ cut", shown)

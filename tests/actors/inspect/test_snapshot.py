@@ -496,6 +496,45 @@ def test_every_kind_of_variable(searched: System) -> None:
     }
 
 
+def class_of(ref: RRef[Any]) -> type:
+    return type("Made", (), {"ref": ref})
+
+
+def with_attribute(ref: RRef[Any]) -> Any:
+    vars(make_box)["ref"] = ref
+    return make_box
+
+
+def with_annotation(ref: RRef[Any]) -> Any:
+    def function() -> None:
+        pass
+
+    function.__annotations__["return"] = class_of(ref)
+    return function
+
+
+@pytest.mark.parametrize(
+    ("make", "path"),
+    [
+        (class_of, ".ref"),
+        (lambda ref: class_of(ref)(), ".__class__.ref"),
+        (lambda ref: [class_of(ref)()], "[0].__class__.ref"),
+        (lambda ref: lambda: ref, "(its variable ref of <lambda>.<locals>.<lambda>)"),
+        (lambda ref: lambda one=ref: one, ".__defaults__[0]"),
+        (lambda ref: lambda *, one=ref: one, ".__kwdefaults__['one']"),
+        (with_attribute, ".ref"),
+        (with_annotation, ".__annotations__['return'].ref"),
+    ],
+)
+def test_a_path_through_a_function_or_a_class(
+    searched: System, make: Callable[[RRef[Any]], Any], path: str
+) -> None:
+    kept = RRef(1)
+    outer = RRef(make(kept))
+    assert ("object", f"in the value of {outer.id}, at {path}") in paths(searched, str(kept.id))
+    vars(make_box).clear()
+
+
 def test_a_module_that_runs_is_told_once(searched: System, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its variables are those of its frame too: a program without a function."""
     module = ModuleType("running")
