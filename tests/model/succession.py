@@ -320,7 +320,21 @@ def _parts(value: Any) -> Any:
     if isinstance(value, deque):
         return list(value)
     slots = getattr(type(value), "__slots__", None)
-    return [getattr(value, name) for name in (slots or vars(value)) if name not in CONSTANT]
+    names = [name for name in (slots or vars(value)) if name not in CONSTANT]
+    return [_in_order(getattr(value, name)) for name in names]
+
+
+def _in_order(value: Any) -> Any:
+    """*value*, with its sets as sorted lists.
+
+    The order of a set depends on its history and on this process's hashes, and no machine takes
+    anything in the order of a set. That of a dict is a part of the state: messages leave in it.
+    """
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    if isinstance(value, dict):
+        return {key: _in_order(each) for key, each in value.items()}
+    return value
 
 
 class Move(NamedTuple):
