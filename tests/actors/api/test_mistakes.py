@@ -76,7 +76,7 @@ def test_a_mistake_says_what_to_write(
 ) -> None:
     with pytest.raises(error, match=text):
         mistake(ref)
-    assert ref, "it is no empty container"
+    assert bool(ref)  # it is no empty container
 
 
 def test_a_list_of_arguments_will_do(ref: RRef[Any]) -> None:
