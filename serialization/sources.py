@@ -36,10 +36,10 @@ def _last_line(code: CodeType) -> int:
 
 
 def keep(sources: Sources) -> None:
-    """Let `linecache` have these lines, unless there is a file of that name. Any thread."""
+    """Let `linecache` have these lines, unless it has that file by itself. Any thread."""
     for (name, first), lines in sources.items():
-        if os.path.exists(name):
-            continue
+        if os.path.exists(name) or (name in linecache.cache and name not in _came):
+            continue  # as for a cell of this process's own, which has come back
         before = _came.pop(name, {})  # never changed, as other threads may read it
         came = before | dict(enumerate(lines, first))
         came.setdefault(first + len(lines), "...\n")  # the block ends there, for `inspect`

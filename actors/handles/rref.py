@@ -393,6 +393,15 @@ class RRef(Reference, Generic[T_co]):
 
         __iter__ = None  # Python would call `__getitem__`
 
+        def __len__(self) -> NoReturn:
+            raise TypeError(
+                "object of type 'RRef' has no len(); for the object behind it write "
+                "`len(ref.rpc_sync())`, or `len(ref.to_here())` for a copy"
+            )
+
+        def __bool__(self) -> bool:  # Python would call `__len__`
+            return True
+
     def __eq__(self, other: object) -> bool:
         return self._id == other._id if isinstance(other, RRef) else NotImplemented
 

@@ -53,6 +53,7 @@ MISTAKES: list[Mistake] = [
     ),
     (lambda ref: ref["a"], TypeError, r"not subscriptable; .* `ref\.rpc_sync\(\)\[key\]`"),
     (list, TypeError, "'RRef' object is not iterable"),
+    (len, TypeError, r"has no len\(\); .* `len\(ref\.rpc_sync\(\)\)`"),
     (lambda ref: ref.id_, AttributeError, "has no attribute 'id_'"),
     (farref.wait, TypeError, r"must be a list of RRefs, not one: write `wait\(\[RRef\("),
     (lambda _: farref.wait([]), ValueError, "`refs` is empty"),
@@ -75,6 +76,7 @@ def test_a_mistake_says_what_to_write(
 ) -> None:
     with pytest.raises(error, match=text):
         mistake(ref)
+    assert bool(ref)  # it is no empty container
 
 
 def test_a_list_of_arguments_will_do(ref: RRef[Any]) -> None:

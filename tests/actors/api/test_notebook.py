@@ -93,3 +93,11 @@ def test_a_function_of_a_cell_has_its_source(cell: Cell) -> None:
     source = "import inspect\n\ndef source(what):\n    return inspect.getsource(what)\n\n"
     [(_, shown)] = cell(f"{source}farref.rpc_sync('B', source, (inverse,))")
     assert shown == repr(text)
+
+
+def test_what_comes_back_leaves_a_cell_its_source(cell: Cell) -> None:
+    text = "def one():\n    return 1\n\n\nclass Two:\n    def two(self):\n        return 2\n"
+    assert cell(text) == []
+    assert cell("farref.remote('B', Two).to_here().two()") == [("text/plain", "2")]
+    shown = cell("import inspect\ninspect.getsource(one)")
+    assert shown == [("text/plain", repr("def one():\n    return 1\n"))]

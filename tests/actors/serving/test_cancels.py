@@ -480,7 +480,7 @@ def test_an_interrupt_ends_the_wait_for_an_actors_answer(system: System, notes: 
 
 def asks(notes: Path, silent: object) -> None:
     note(notes, "begins")
-    asking[0].ask(silent, "well?")  # an address
+    asking[0].ask(silent, "well?")
 
 
 asking: list[System] = []
