@@ -11,10 +11,13 @@ SMOKE_TESTS = -m "not long and not slow and not deep" $(addprefix tests/,actors/
 	actors/calls/test_functions.py actors/core/test_interrupts.py actors/serving/test_faults_in_c.py \
 	actors/serving/test_forked_children.py base/test_secure_sockets.py serialization) \
 	$(addprefix --ignore tests/serialization/test_,shared.py slots.py recycling.py)
-# What may depend on it. The protocol, in pure Python, runs once, on the main one.
-SMOKE_MORE = -m "not processes and not long and not slow and not deep" tests/actors tests/serialization \
-	tests/commands/test_cli.py tests/trace/test_stories.py \
-	--ignore tests/actors/calls/test_sharing.py --ignore tests/actors/rendezvous
+# What may depend on it, in two processes, as the other Pythons are done by then. The protocol, in
+# pure Python, runs once, on the main one.
+SMOKE_MORE = -n 2 -m "not processes and not long and not slow and not deep" tests/actors \
+	$(addprefix tests/,commands/test_cli.py trace/test_stories.py \
+	serialization/test_shared.py serialization/test_slots.py serialization/test_recycling.py) \
+	$(addprefix --ignore tests/actors/,calls/test_sharing.py rendezvous api/test_asyncio.py \
+	calls/test_functions.py core/test_interrupts.py)
 # The Pythons that run that, too: the newest is the least like the main one.
 SMOKED_MORE = 3.14
 smoke-all: SMOKED_MORE = $$version

@@ -1,5 +1,7 @@
 """Marks of tests that need a feature of Linux: `make elsewhere` skips them, with the reason."""
 
+from importlib.util import find_spec
+
 import pytest
 
 from farref.features import has
@@ -11,3 +13,4 @@ COUNTED = pytest.mark.skipif(
     not (shared.USABLE and has("epoll") and has("eventfd")),
     reason="the counts are those of Linux's ways",
 )
+TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed here")

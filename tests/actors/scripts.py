@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import textwrap
-import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import psutil
 
-from .helpers import PATIENCE
+from ..waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,7 +44,7 @@ def run(folder: Path, text: str, *arguments: str, seconds: float = 60) -> str:
         return out
 
 
-@contextmanager
+@contextlib.contextmanager
 def started(
     folder: Path, text: str, *arguments: str, on: Sequence[str] = ()
 ) -> Iterator[subprocess.Popen[str]]:
@@ -78,10 +77,7 @@ def family(mark: str, name: str = "FAMILY") -> list[psutil.Process]:
 
 
 def all_gone(mark: str) -> bool:
-    """Whether every process of the family ends within `PATIENCE`."""
-    end = time.monotonic() + PATIENCE
-    while family(mark):
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
+    """Whether every process of the family ends in time."""
+    with contextlib.suppress(AssertionError):
+        eventually(lambda: not family(mark))
+    return not family(mark)

@@ -96,19 +96,18 @@ def _chunks(terminal: int) -> Iterator[bytes]:
     raise AssertionError("the command did not end")
 
 
-def completed(words: str) -> list[str]:
-    """What the shell's tab key offers after *words*."""
+def completed(words: str, *, installed: bool = False) -> list[str]:
+    """What the shell's tab key offers after *words*; with *installed* by the script itself."""
     env = {
         "_FARREF_COMPLETE": "complete_bash",
         "COMP_WORDS": words,
         "COMP_CWORD": str(len(words.split(" ")) - 1),
     }
+    if not installed:
+        return CliRunner().invoke(app, env=env, prog_name="farref").stdout.split()
+    script = Path(sys.executable).with_name("farref")
     run = subprocess.run(
-        [str(Path(sys.executable).with_name("farref"))],
-        capture_output=True,
-        check=False,
-        text=True,
-        env={**os.environ, **env},
+        [str(script)], capture_output=True, check=False, text=True, env={**os.environ, **env}
     )
     return run.stdout.split()
 

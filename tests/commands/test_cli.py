@@ -85,6 +85,10 @@ def test_words_are_completed(words: str, offers: list[str]) -> None:
     assert completed(words) == offers
 
 
+def test_the_installed_script_completes() -> None:
+    assert completed("farref demo tell-user-to-u", installed=True) == ["tell-user-to-user"]
+
+
 def test_the_disciplines_are_in_the_help() -> None:
     text = " ".join(command("demo", "--help").stdout.replace("│", " ").split())
     assert re.search(r"--sharing \S*lend\|borrow\|fork\S* How calls share the references", text)
@@ -169,7 +173,7 @@ def test_a_demo_in_a_terminal(tmp_path: Path) -> None:
 
 @pytest.mark.processes
 def test_the_summary_of_a_demo_as_json() -> None:
-    run = piped("demo", "user-to-user", "--json", "--base", "simpleSystemBase")
+    run = command("demo", "user-to-user", "--json", "--base", "simpleSystemBase")
     assert run.returncode == 0
     said = json.loads(run.stdout)
     assert said["left"] == []
@@ -179,7 +183,7 @@ def test_the_summary_of_a_demo_as_json() -> None:
 
 @pytest.mark.processes
 def test_a_demo_in_another_discipline() -> None:
-    run = piped("demo", "user-to-user", "--sharing", "lend", "--base", "simpleSystemBase")
+    run = command("demo", "user-to-user", "--sharing", "lend", "--base", "simpleSystemBase")
     assert run.returncode == 0
     assert "[sharing: lend]" in run.stdout
     assert 'Played with sharing="lend"; the demo is written for "fork".' in run.stdout

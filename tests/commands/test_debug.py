@@ -21,7 +21,8 @@ from farref.testing import assert_nothing_held
 
 from ..actors.scripts import run, write
 from ..bases import PROCESSES
-from .kit import FARREF, PATIENCE, Terminal, piped
+from .kit import FARREF, PATIENCE, Terminal
+from .kit import farref as command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,23 +76,30 @@ def outer(number):
     return farref.rpc_sync("C", plain, (number,))
 
 
-def main(kind):
+def main(kinds):
     with farref.System(name="bugs", silence=0.3, timeout=2) as system:
         for name in "BC":
             system.worker(name)
-        match kind:
-            case "method":
-                answer = farref.remote("B", Counter).rpc_sync().add(2)
-            case "actor":
-                answer = system.ask(system.create(Actor), 1)
-            case "several":
-                calls = [farref.rpc_async(name, plain, (1,)) for name in "BBC"]
-                answer = max(call.result() for call in calls)
-            case "awaited":
-                answer = asyncio.run(program())
-            case _:
-                answer = farref.rpc_sync("B", globals()[kind], (1,))
-        print(f"the answer is {answer}")
+        answer = None
+        for kind in kinds:
+            print(f"\\033[2J\\033[H{kind}, after {answer}", flush=True)  # on an empty screen
+            answer = answer_of(system, kind)
+        print(f"the answer is {answer}", flush=True)
+
+
+def answer_of(system, kind):
+    match kind:
+        case "method":
+            return farref.remote("B", Counter).rpc_sync().add(2)
+        case "actor":
+            return system.ask(system.create(Actor), 1)
+        case "several":
+            calls = [farref.rpc_async(name, plain, (1,)) for name in "BBC"]
+            return max(call.result() for call in calls)
+        case "awaited":
+            return asyncio.run(program())
+        case _:
+            return farref.rpc_sync("B", globals()[kind], (1,))
 
 
 async def program():
@@ -99,7 +107,7 @@ async def program():
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1:])
 """
 
 
@@ -148,11 +156,12 @@ def debugging(*arguments: str) -> Iterator[Debugger]:
 
 
 @contextmanager
-def in_terminal(folder: Path, kind: str) -> Iterator[Terminal]:
+def in_terminal(folder: Path, *kinds: str) -> Iterator[Terminal]:
     """The program in a real terminal. Afterwards Ctrl-C has its usual meaning there."""
     program = write(folder, PROGRAM)
     with Terminal() as terminal:
-        command = f"{sys.executable} {program} {kind}; echo code $?; stty -a | grep -o 'intr = ..'"
+        run = f"{sys.executable} {program} {' '.join(kinds)}"
+        command = f"{run}; echo code $?; stty -a | grep -o 'intr = ..'"
         terminal.open("w", command)
         yield terminal
         assert "intr = ^C" in terminal.screen("intr")
@@ -180,22 +189,25 @@ AT_THE_CALL = ("n",) if sys.version_info >= (3, 13) else ()
 """The step from `breakpoint()` to the next line: from Python 3.13 on pdb stops before it."""
 
 
-@pytest.mark.parametrize(
-    ("kind", "typed"),
-    [
-        ("method", ("n", "p self.count", "c")),
-        ("awaiting", (*AT_THE_CALL, "n", "p first", "n")),
-        ("awaited", ("p number", "c")),
-        ("actor", ("w", "p number", "c")),
-        ("several", ("c", "c", "p number", "c")),
-        ("outer", ("n", "p number", "c", "c")),
-    ],
-)
-def test_every_kind_of_code_has_sessions(tmp_path: Path, kind: str, typed: tuple[str, ...]) -> None:
-    with in_terminal(tmp_path, kind) as terminal:
-        for number, line in enumerate(typed, 1):
-            terminal.screen("(Pdb)", times=number)
-            terminal.type("w", line)
+KINDS = {
+    "method": ("n", "p self.count", "c"),
+    "awaiting": (*AT_THE_CALL, "n", "p first", "n"),
+    "awaited": ("p number", "c"),
+    "actor": ("w", "p number", "c"),
+    "several": ("c", "c", "p number", "c"),
+    "outer": ("n", "p number", "c", "c"),
+}
+
+
+def test_every_kind_of_code_has_sessions(tmp_path: Path) -> None:
+    with in_terminal(tmp_path, *KINDS) as terminal:
+        before: int | None = None
+        for kind, typed in KINDS.items():
+            terminal.screen(f"{kind}, after {before}")
+            for number, line in enumerate(typed, 1):
+                terminal.screen("(Pdb)", times=number)
+                terminal.type("w", line)
+            before = 2
         assert "the answer is 2" in terminal.screen("code 0")
 
 
@@ -277,14 +289,14 @@ def test_farref_debug_waits_for_breakpoints(base: str) -> None:
             here = RRef([1])
             call = farref.rpc_async("B", stop, (here,))
             assert "B stands at a breakpoint, stop (" in debugger.sees("(Pdb) ")
-            listed = json.loads(piped("debug", "--json").stdout)
+            listed = json.loads(command("debug", "--json").stdout)
             assert [each["worker"] for each in listed] == ["B"]
-            assert "B stands at a breakpoint, stop (" in piped("debug", "--list").stdout
+            assert "B stands at a breakpoint, stop (" in command("debug", "--list").stdout
             debugger.type("p value.to_here()")
             assert debugger.sees("(Pdb) ") == "[1]\n"
             debugger.type("c")
             assert call.result().to_here() == [1]
-            assert json.loads(piped("debug", "--json").stdout) == []
+            assert json.loads(command("debug", "--json").stdout) == []
             del call, here
         assert_nothing_held(system)
 
@@ -300,8 +312,7 @@ def test_breakpoints_of_others_are_not_taken() -> None:
                 farref.rpc_sync("B", stop, (2,))
             debugger.type("c")
             assert call.result() == 1
-    unknown = piped("debug", "X")
-    assert unknown.returncode == 1
+        assert command("debug", "X").returncode == 1
 
 
 def test_a_killed_worker_ends_its_session() -> None:
@@ -331,7 +342,7 @@ def test_the_end_of_the_system_ends_a_session() -> None:
         actor = system.create(Stopping)
         system.tell(actor, 1)
         debugger.sees("(Pdb) ")
-        system.shutdown()
+        system.shutdown(graceful=False)
         debugger.sees("bugs has ended")
         assert debugger.process.wait(PATIENCE) == 0
 

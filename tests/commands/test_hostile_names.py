@@ -22,7 +22,8 @@ from farref.testing import assert_nothing_held
 from farref.trace import TraceError, read
 
 from ..trace.recordings import FORMAT
-from .kit import FARREF, PATIENCE, in_a_terminal, piped
+from .kit import FARREF, PATIENCE, in_a_terminal
+from .kit import farref as command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +76,6 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[System, Pa
         yield system, folder
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.processes
 @pytest.mark.parametrize(
     "words",
@@ -102,7 +102,7 @@ def test_a_command_shows_them_as_text(words: list[str], trace: tuple[System, Pat
     system, folder = trace
     name = NAME.replace("\x00", r"\x00")  # an argument cannot hold it; it is written as it is shown
     known = {"SYSTEM": system.name, "FOLDER": str(folder), "NAME": name}
-    run = piped(*(known.get(word, word) for word in words))
+    run = command(*(known.get(word, word) for word in words))
     assert run.returncode == 0, run.stderr
     check_clean(run.stdout, run.stderr)
     if words[0] in ("refs", "metrics") and "--json" in words:
@@ -144,7 +144,6 @@ def test_a_live_trace_shows_them_as_text(trace: tuple[System, Path]) -> None:
     check_clean(shown)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "words",
     [
@@ -163,7 +162,7 @@ def test_a_live_trace_shows_them_as_text(trace: tuple[System, Path]) -> None:
 )
 def test_a_wrong_argument_is_shown_as_text(words: list[str]) -> None:
     name = NAME.replace("\x00", "")  # an argument cannot hold it
-    run = piped(*(word.replace("NAME", name) for word in words))
+    run = command(*(word.replace("NAME", name) for word in words))
     assert run.returncode != 0
     assert run.stderr
     check_clean(run.stdout, run.stderr)
@@ -195,7 +194,7 @@ def test_saved_traces_can_be_parsed_and_read_again(
 ) -> None:
     story = read(trace[1])
     for name in ("a.svg", "a.html", "a.jsonl"):
-        run = piped("trace", str(trace[1]), "--save", str(tmp_path / name))
+        run = command("trace", trace[1], "--save", tmp_path / name)
         assert run.returncode == 0, run.stderr
         check_clean((tmp_path / name).read_bytes().decode())
     minidom.parse(str(tmp_path / "a.svg"))

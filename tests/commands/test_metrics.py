@@ -23,7 +23,8 @@ from farref.testing import until
 from ..actors.helpers import hold
 from ..docs.pages import text_of
 from ..stopping import stopped
-from .kit import FARREF, piped
+from .kit import FARREF
+from .kit import farref as command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +52,7 @@ def value(told: str, name: str, **labels: str) -> float:
 
 
 def asked(*arguments: str) -> str:
-    run = piped("metrics", *arguments)
+    run = command("metrics", *arguments)
     assert run.returncode == 0, run.stderr
     return run.stdout
 
@@ -248,7 +249,7 @@ def test_by_http_on_loopback_until_the_system_ends(system: System) -> None:
     ],
 )
 def test_what_is_wrong(arguments: list[str], code: int, message: str) -> None:
-    run = piped("metrics", *arguments)
+    run = command("metrics", *arguments)
     assert run.returncode == code
     assert message in run.stderr
 
@@ -257,7 +258,7 @@ def test_what_is_wrong(arguments: list[str], code: int, message: str) -> None:
 def test_a_port_that_is_taken(system: System) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        run = piped("metrics", "--serve", port)
+        run = command("metrics", "--serve", port)
     assert run.returncode == 1
     assert "farref metrics: " in run.stderr
     assert f"cannot serve at 127.0.0.1:{port}: Address already in use" in run.stderr

@@ -27,7 +27,7 @@ from farref.refs.watch import _height, watch
 from ..bases import default
 from ..docs.pages import blocks
 from ..waiting import eventually
-from .kit import FARREF, Terminal, completed, in_a_terminal, piped, without_colours
+from .kit import FARREF, Terminal, completed, in_a_terminal, without_colours
 from .kit import farref as command
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 @pytest.mark.processes
 def test_json(shop: Shop) -> None:
-    run = piped("refs", NAME, "--json", "--leak-age", "0", "--timeout", "30")
+    run = command("refs", NAME, "--json", "--leak-age", "0", "--timeout", "30")
     assert (run.returncode, run.stderr) == (0, "")
     said = json.loads(run.stdout)
     assert set(said) == {"system", "rows", "silent", "cycles", "totals", "counters"}
@@ -134,13 +134,13 @@ def test_json(shop: Shop) -> None:
 @pytest.mark.processes
 def test_why_as_json_and_as_a_tree(shop: Shop) -> None:
     name = shop.ids["bread"]
-    run = piped("refs", NAME, "--why", name, "--json", "--timeout", "30")
+    run = command("refs", NAME, "--why", name, "--json", "--timeout", "30")
     assert run.returncode == 0
     said = json.loads(run.stdout)
     assert set(said) == {"kind", "text", "where", "worker", "rref", "children"}
     assert (said["kind"], said["rref"]) == ("reference", name)
     assert {child["worker"] for child in said["children"]} == {"program", "cook"}
-    tree = piped("refs", NAME, "--why", name, "--timeout", "30").stdout
+    tree = command("refs", NAME, "--why", name, "--timeout", "30").stdout
     assert tree.startswith(f"{name}, bytes of 5.0 kB, owned by baker, ")
     assert "global shop.KEPT[0]" in tree
     assert f"in the value of {shop.ids['menu']}, at ['main'][0]" in tree

@@ -19,6 +19,7 @@ from farref.top.screen import PANES, TopView, picture
 
 from ..waiting import eventually
 from .kit import FARREF, Terminal, piped
+from .kit import farref as command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,7 +149,7 @@ def test_a_quantile_is_right_to_about_a_tenth() -> None:
 
 @pytest.mark.processes
 def test_json(system: System) -> None:
-    run = piped("top", system.name, "--json", "--once", "--every", "0.2")
+    run = command("top", system.name, "--json", "--once", "--every", "0.2")
     assert (run.returncode, run.stderr) == (0, "")
     said = json.loads(run.stdout)
     assert said["system"] == system.name
@@ -166,11 +167,11 @@ def test_a_pipe_gets_pictures_until_the_system_ends() -> None:
     assert max(map(len, lines)) <= 80
     assert "1 host, " in lines[0]
     assert any(line.startswith("B ") for line in lines)
-    assert piped("top", system.name).returncode == 1
+    assert command("top", system.name).returncode == 1
 
 
 def test_a_wrong_order_is_named() -> None:
-    run = piped("top", "--sort", "size")
+    run = command("top", "--sort", "size")
     assert run.returncode == 2
     assert "use one of calls/s" in " ".join(run.stderr.split())
 

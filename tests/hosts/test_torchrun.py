@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import re
@@ -18,6 +17,7 @@ import pytest
 from farref import System
 
 from ..keys import key_file
+from ..marks import TORCH
 from ..waiting import eventually
 from .homes import two_homes
 from .network import Network, Pair, address, run
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
     Agent = subprocess.Popen[bytes]
 
-torch = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="torch is not installed here"
-)
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
 DOCS = Path(__file__).parents[2] / "docs" / "torchrun.md"
 TRAINER = Path(__file__).parents[1] / "rendezvous" / "trainer.py"
@@ -49,7 +46,7 @@ def lines() -> tuple[list[str], str, str]:
     return found, both.removeprefix("both$ "), program
 
 
-@torch
+@TORCH
 def test_the_lines_of_the_docs_work_as_they_stand(pair: Pair, tmp_path: Path) -> None:
     homes, env = two_homes(tmp_path)
     prepared, command, program = lines()
@@ -74,7 +71,7 @@ def test_the_lines_of_the_docs_work_as_they_stand(pair: Pair, tmp_path: Path) ->
             agent.wait()
 
 
-@torch
+@TORCH
 @pytest.mark.slow  # tests/rendezvous has the same on one machine
 def test_the_agent_on_the_endpoints_machine_dies(
     network: Network, key: Path, tmp_path: Path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -12,6 +11,7 @@ import pytest
 from farref.launch.connections import Line, answer, dial
 
 from ..commands.kit import FARREF
+from ..keys import key_file
 from ..ports import free_port
 from ..waiting import eventually
 from .kit import FIRST, PATIENCE, Node, reap
@@ -24,9 +24,7 @@ pytestmark = pytest.mark.processes
 
 @pytest.fixture(scope="module")
 def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("key") / "farref.key"
-    subprocess.run([*FARREF, "key", str(file)], check=True, stdout=subprocess.DEVNULL)
-    return file
+    return key_file(tmp_path_factory.mktemp("key") / "farref.key")
 
 
 def agent(key: Path, rank: int, port: int) -> Node:

@@ -20,6 +20,7 @@ import pytest
 
 from ..actors.scripts import family
 from ..commands.kit import FARREF
+from ..keys import key_file
 from ..waiting import eventually
 from .kit import PATIENCE, commands, running
 
@@ -101,8 +102,7 @@ def test_a_program_that_is_killed_while_it_joins_leaves_nothing(place: Path) -> 
     """At that address somebody listens who never answers. So it waits."""
     mine = uuid.uuid4().hex
     env = {**os.environ, "TMPDIR": str(place), "XDG_RUNTIME_DIR": "", MARK: mine}
-    key = place / "key"
-    subprocess.run([*FARREF, "key", str(key)], check=True, stdout=subprocess.DEVNULL)
+    key = key_file(place / "key")
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         first = f"127.0.0.1:{nobody.getsockname()[1]}"
         command = [*FARREF, "join", first, "--key", str(key), "--host", "127.0.0.8"]

@@ -10,6 +10,7 @@ import pytest
 
 from ..commands.kit import FARREF
 from ..hosts.network import Pair, why_not
+from ..keys import key_file
 from . import recipes
 from .kit import running
 
@@ -34,8 +35,7 @@ if __name__ == "__main__":
 
 
 def test_both_nodes_notice_that_their_link_is_cut(tmp_path: Path) -> None:
-    key = tmp_path / "farref.key"
-    subprocess.run([*FARREF, "key", str(key)], check=True, stdout=subprocess.DEVNULL)
+    key = key_file(tmp_path / "farref.key")
     (tmp_path / "prog.py").write_text(SLEEPER, encoding="utf-8")
     names = ("first", "second")
     pair = Pair(dict(zip(names, ("10.0.0.1", "10.0.0.2"), strict=True)))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import urllib.request
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ..commands.kit import FARREF
+from ..commands.kit import farref
 from ..rendezvous.kit import etcd_server
 from .kit import nodes
 
@@ -52,8 +50,7 @@ def test_the_nodes_join_by_the_etcd_and_all_end_with_the_program(tmp_path: Path)
     [("2", "a:2379", "registry must be 'etcd://"), ("1", "etcd://a:2379", "for several nodes")],
 )
 def test_a_registry_that_does_not_fit(nnodes: str, registry: str, said: str) -> None:
-    command = [*FARREF, "run", "--nnodes", nnodes, "--node-rank", "0", "--first", "127.0.0.2"]
-    command += ["--registry", registry, "--", sys.executable, "-c", ""]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+    words = ["run", "--nnodes", nnodes, "--node-rank", "0", "--first", "127.0.0.2"]
+    ended = farref(*words, "--registry", registry, "--", sys.executable, "-c", "")
     assert ended.returncode == 1
     assert said in ended.stderr

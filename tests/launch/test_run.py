@@ -7,6 +7,7 @@ import pty
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 
@@ -17,7 +18,7 @@ from farref.launch import notes
 from farref.launch.launchers import find
 
 from ..actors.scripts import family
-from ..commands.kit import FARREF
+from ..commands.kit import FARREF, farref
 from ..conftest import RUN
 from ..ports import free_port
 from ..waiting import eventually
@@ -235,18 +236,18 @@ def test_a_starter_that_ignores_its_children_changes_no_exit_code(tmp_path: Path
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     nodes = ["--nnodes", "2", "--node-rank", "1"]
-    nowhere = farref_run(*nodes, "--", "true")
+    run = partial(farref, "run", *nodes)
+    nowhere = run("--", "true")
     assert nowhere.returncode == 1
     missing = "the first node's address is missing in the command line"
     assert f"{missing}; give --first ADDRESS" in nowhere.stderr
-    no_key = farref_run(*nodes, "--first", "10.0.0.1", "--", "true")
+    no_key = run("--first", "10.0.0.1", "--", "true")
     assert "the nodes need a shared key" in no_key.stderr
-    absent = farref_run(*nodes, "--first", "10.0.0.1", "--key", str(tmp_path / "k"), "--", "true")
+    absent = run("--first", "10.0.0.1", "--key", tmp_path / "k", "--", "true")
     assert f"cannot read the key {tmp_path / 'k'}: No such file or directory" in absent.stderr
     bad = farref_run(*nodes, "--first", "10.0.0.1", "--", "true", FARREF_KEY="a" * 64)
     assert "repeats 1 different bytes" in bad.stderr
-    nothing = farref_run(*nodes)
-    assert nothing.returncode == 2
+    assert run().returncode == 2
 
 
 def test_the_nodes_of_a_job_of_slurm_share_the_working_folder(tmp_path: Path) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 
 import pytest
 
+from ..marks import TORCH
 from ..ports import free_port
 from . import recipes
 from .kit import running
@@ -16,9 +16,7 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.processes,
     pytest.mark.timeout(300),
-    pytest.mark.skipif(
-        importlib.util.find_spec("torch") is None, reason="torch is not installed here"
-    ),
+    TORCH,
 ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import secrets
@@ -29,6 +28,7 @@ from farref.elastic.etcd import EtcdRendezvousBackend, client
 from farref.elastic.network import is_here, own_address, within
 from farref.protocol.rendezvous import decode
 
+from ..marks import TORCH
 from ..ports import free_ports
 from ..waiting import eventually
 from .test_handler import answers, stranger
@@ -36,9 +36,6 @@ from .test_handler import answers, stranger
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-torch = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="torch is not installed here"
-)
 TRAINER = Path(__file__).with_name("trainer.py")
 QUICK = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=6"
 PATIENCE = 120.0  # seconds, of machines that are busy with something else
@@ -146,7 +143,7 @@ def job_of(tmp_path: Path) -> Iterator[Any]:
         job.end()
 
 
-@torch
+@TORCH
 @pytest.mark.processes
 @pytest.mark.timeout(300)
 def test_two_agents_train_over_a_store_of_torch(job_of: Any) -> None:
@@ -157,7 +154,7 @@ def test_two_agents_train_over_a_store_of_torch(job_of: Any) -> None:
 
 
 @pytest.mark.deep  # half a minute of CPU
-@torch
+@TORCH
 @pytest.mark.processes
 @pytest.mark.timeout(300)
 def test_late_joiners_then_the_death_of_rank_0_while_they_train(job_of: Any) -> None:
@@ -173,7 +170,7 @@ def test_late_joiners_then_the_death_of_rank_0_while_they_train(job_of: Any) -> 
 
 
 @pytest.mark.deep  # a minute of CPU
-@torch
+@TORCH
 @pytest.mark.processes
 @pytest.mark.timeout(300)
 def test_spares_and_signals_while_nobody_is_in_a_collective(job_of: Any, etcd: int) -> None:
@@ -266,7 +263,7 @@ def create(endpoint: str, **config: Any) -> Any:
     return get_rendezvous_handler(params(endpoint, **config))
 
 
-@torch
+@TORCH
 def test_torch_makes_the_handler(etcd: int) -> None:
     handler = create(f"etcd://127.0.0.1:{etcd}", last_call_timeout="0.1")
     assert handler.get_backend() == "farref"
@@ -283,7 +280,7 @@ def test_torch_makes_the_handler(etcd: int) -> None:
     assert alive() is None  # and with it the store that it served
 
 
-@torch
+@TORCH
 def test_errors_are_torchs(etcd: int) -> None:
     from torch.distributed.elastic.rendezvous import api
 
@@ -303,7 +300,7 @@ def test_errors_are_torchs(etcd: int) -> None:
         handler.next_rendezvous()
 
 
-@torch
+@TORCH
 @pytest.mark.parametrize("scheme", ["c10d", "etcd"])
 def test_a_name_that_does_not_resolve_yet(
     scheme: str, etcd: int, monkeypatch: pytest.MonkeyPatch
@@ -334,7 +331,7 @@ def numeric_store() -> Any:
     return lambda host, *args, **more: TCPStore("127.0.0.1", *args, **more)
 
 
-@torch
+@TORCH
 def test_the_true_reason_is_named() -> None:
     """Not that of a last try with little time, or of another way."""
     from torch.distributed.elastic.rendezvous import api
@@ -353,7 +350,7 @@ def test_the_true_reason_is_named() -> None:
             create(f"127.0.0.1:{port}", connect_timeout="15")
 
 
-@torch
+@TORCH
 @pytest.mark.parametrize(
     "data",
     [b"\xff" * 64, b"HTTP/1.1 400 Bad\r\n\r\n", None],

@@ -1,11 +1,12 @@
 """PyTorch's own tests, as `tools/torch_rpc.py` runs them."""
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from ..marks import TORCH
 
 ROOT = Path(__file__).parents[2]
 TOOL = ROOT / "tools" / "torch_rpc.py"
@@ -24,7 +25,7 @@ def test_the_page_has_the_table_of_the_tool() -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed here")
+@TORCH
 def test_some_of_them_have_the_outcome_of_the_list() -> None:
     done = run(*SOME, *NOT)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,6 +1,5 @@
 """The real `torchrun` starts the ranks."""
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -8,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from ..marks import TORCH
+
 RANKS = Path(__file__).with_name("ranks.py")
 
 pytestmark = [
     pytest.mark.long,
     pytest.mark.processes,
     pytest.mark.timeout(300),
-    pytest.mark.skipif(
-        importlib.util.find_spec("torch") is None, reason="torch is not installed here"
-    ),
+    TORCH,
 ]
 
 

@@ -40,7 +40,7 @@ def test_a_port_that_somebody_else_took_first_is_no_failure(
     assert not ports
 
 
-@pytest.mark.long  # Thespian tries for 10 s
+@pytest.mark.deep  # as above
 def test_a_port_of_the_users_own_that_is_taken_is_a_clear_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

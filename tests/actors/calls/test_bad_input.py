@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
+import importlib
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from farref import (
     WorkerNotFoundError,
 )
 
+from ...marks import TORCH
 from ..helpers import Box, make_box
 from .noting import DISCIPLINES
 
@@ -112,7 +113,7 @@ async def _own_and_future() -> Any:
     return RRef([1]), asyncio.get_running_loop().create_future()
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed here")
+@TORCH
 def test_a_future_of_torch_is_told_the_way_out(process_system: System) -> None:
     process_system.worker("B")
     with pytest.raises(SerializationError, match=WAIT):

@@ -90,7 +90,7 @@ def reads() -> int:
 @pytest.fixture
 def sooner(monkeypatch: pytest.MonkeyPatch) -> None:
     """A start that finds no registrar ends well before the program gives up waiting for it."""
-    monkeypatch.setattr(registrar_proxy, "SEARCH", 10.0)  # actors inherit it by the fork
+    monkeypatch.setattr(registrar_proxy, "SEARCH", 4.0)  # actors inherit it by the fork
 
 
 @contextlib.contextmanager
@@ -208,11 +208,12 @@ def test_an_etcd_without_space(tmp_path: Path, caplog: pytest.LogCaptureFixture)
 
 
 @pytest.mark.usefixtures("sooner")
-def test_a_start_at_an_etcd_without_space(tmp_path: Path) -> None:
+def test_a_start_at_an_etcd_without_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Etcd(tmp_path, 1, "--quota-backend-bytes", "8000000") as etcd:
         etcd.fill()
         with pytest.raises(SystemDownError, match=f"nothing was heard of any registrar .*{FULL}"):
             System(**options(etcd.spec))
+        monkeypatch.undo()
         etcd.make_space()
         with System(**options(etcd.spec)) as system:
             system.worker("A")

@@ -134,6 +134,8 @@ WAYS: dict[Callable[[], None], int] = {
     stand_for: 17,
 }
 """The operations. One of so many places is tried: where others answer, each try takes time."""
+FEWER = pytest.mark.parametrize("fewer", [3, pytest.param(1, marks=pytest.mark.deep)])
+"""Of the places one of so many is tried."""
 system: System
 
 
@@ -153,11 +155,13 @@ def finalizers_may_raise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
 
 
+@FEWER
 @pytest.mark.usefixtures("finalizers_may_raise")
 @pytest.mark.parametrize("way", WAYS)
-def test_no_interrupt_loses_a_count(alone: System, way: Callable[[], None]) -> None:
-    places = sum(1 for _ in Interrupting(*FILES).at_every_place(way, WAYS[way]))
-    assert places * WAYS[way] > 20
+def test_no_interrupt_loses_a_count(alone: System, way: Callable[[], None], fewer: int) -> None:
+    step = 1 if way is make_one else WAYS[way] * fewer
+    places = sum(1 for _ in Interrupting(*FILES).at_every_place(way, step))
+    assert places * step > 20
     assert_nothing_held(alone)
 
 
@@ -214,8 +218,9 @@ def call(*_: object) -> None:
         assert farref.rpc_sync("B", make, (2,), timeout=PATIENCE) == 2
 
 
+@FEWER
 @pytest.mark.processes
-def test_a_handler_waits_for_an_answer_at_any_place() -> None:
+def test_a_handler_waits_for_an_answer_at_any_place(fewer: int) -> None:
     """What its thread holds then, the thread that receives the answers does not need."""
 
     def called() -> farref.Future[int]:
@@ -245,8 +250,9 @@ def test_a_handler_waits_for_an_answer_at_any_place() -> None:
             system.workers,
         )
         for way in ways:
-            places = sum(1 for _ in Interrupting(*files, handler=call).at_every_place(way))
-            assert places > 10, way
+            interrupting = Interrupting(*files, handler=call)
+            places = sum(1 for _ in interrupting.at_every_place(way, fewer))
+            assert places * fewer > 10, way
 
 
 PROGRAM = """

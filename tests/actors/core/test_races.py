@@ -445,6 +445,8 @@ def test_a_forked_child_may_collect_what_its_parent_awaits(alone: System, what: 
                 each.close()
         os._exit(17)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 17
+    if call is not None:
+        call.cancel()  # or the system's end waits for it
     assert farref.rpc_sync("B", pow, (2, 3)) == 8
 
 
@@ -462,8 +464,8 @@ def test_a_handler_waits_while_a_function_is_pickled(monkeypatch: pytest.MonkeyP
 
     with System("farrefBase", timeout=PATIENCE) as system:
         system.worker("B")
-        pickled = Interrupting("/library.py", "/spaces.py", handler=call).at_every_place(way, 5)
-        assert sum(1 for _ in itertools.islice(pickled, 60)) > 20
+        pickled = Interrupting("/library.py", "/spaces.py", handler=call).at_every_place(way, 11)
+        assert sum(1 for _ in itertools.islice(pickled, 25)) > 20
 
 
 def test_a_packet_that_leaves_when_its_system_has_ended_is_no_error(
@@ -477,7 +479,7 @@ def test_a_packet_that_leaves_when_its_system_has_ended_is_no_error(
         patched.setattr(type(endpoint.delivery), "post", lambda _, packets: held.extend(packets))
         endpoint.core.step(lambda: endpoint.core.context.tell(b, Cargo(payload=Payload(b""))))
     assert [worker for worker, _ in held] == [b]
-    alone.shutdown()
+    alone.shutdown(graceful=False)
     endpoint.deaths.died([b])
     assert b not in endpoint.core.peers.addresses
     caplog.clear()

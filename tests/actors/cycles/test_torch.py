@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from farref import System, remote, rpc_sync
 
+from ...marks import TORCH
 from .rings import HELD, Node, assert_goes, assert_stays, ids, release
 from .test_kinds import open_all, with_ref
 
@@ -19,9 +19,7 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.processes,
     pytest.mark.timeout(300),
-    pytest.mark.skipif(
-        importlib.util.find_spec("torch") is None, reason="torch is not installed here"
-    ),
+    TORCH,
 ]
 
 

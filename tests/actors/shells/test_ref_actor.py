@@ -214,7 +214,7 @@ def test_an_actor_finishes_its_queue_before_it_exits(
     actor = process_system.create(LastWords, "actor")
     process_system.tell(actor, str(path))
     for _ in range(5):
-        process_system.tell(actor, 0.5)
+        process_system.tell(actor, 0.1)
     process_system.tell(actor, ActorExitRequest())
     assert until(process_system, lambda: path.exists() and path.read_text())
     assert path.read_text() == "5"

@@ -34,10 +34,11 @@ def system() -> Iterator[System]:
 )
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("of", ["python", "numpy", "pandas", "pyarrow", LONG_TORCH])
-def test_by_import(system: System, of: str) -> None:
+@pytest.mark.parametrize("one_in", [4, pytest.param(1, marks=pytest.mark.deep)])
+def test_by_import(system: System, of: str, one_in: int) -> None:
     if of not in {"python", "numpy"}:
         pytest.importorskip(of)
-    assert list(zoo.differences(system, of)) == []
+    assert list(zoo.differences(system, of, one_in)) == []
 
 
 def test_by_value() -> None:

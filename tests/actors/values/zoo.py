@@ -1075,22 +1075,25 @@ def changes(of: str, value: Any) -> Came:
     yield "changed before", [*after, farref.rpc_sync("B", image, args=(value,))], right(of, value)
 
 
-def differences(system: System, of: str) -> Iterator[tuple[str, str, str]]:
+def differences(system: System, of: str, one_in: int) -> Iterator[tuple[str, str, str]]:
     """Each value of a table, and each way in which it arrives in another form: what is different.
 
-    B and C are there.
+    B and C are there. Of the pairs of a value and a way, one of *one_in* is tried, chosen by a hash
+    of their names; `make deep` tries all.
     """
     known = ways(system, of)
     for name in table(of):
         value = make(of, name)
         wanted = right(of, value)
-        for way, go in known.items():
-            yield from compared(name, way, once, way, go, value, wanted)
+        tried: list[tuple[str, Callable[..., Came], tuple[Any, ...]]] = [
+            *((way, once, (way, go, value, wanted)) for way, go in known.items()),
+            ("changed", changes, (of, value)),  # the last one: it changes the value
+        ]
         if __name__ != "__main__":
-            yield from compared(
-                name, "made there", once, "made there", made_there, of, name, wanted
-            )
-        yield from compared(name, "changed", changes, of, value)
+            tried.insert(0, ("made there", once, ("made there", made_there, of, name, wanted)))
+        for way, go, arguments in tried:
+            if zlib.crc32(f"{name} {way}".encode()) % one_in == 0:
+                yield from compared(name, way, go, *arguments)
 
 
 def once(way: str, go: Callable[..., list[Any]], *more: Any) -> Came:
@@ -1127,7 +1130,7 @@ def main() -> None:
         system.worker("B")
         system.worker("C")
         for name in ("python", "by value"):
-            for each in differences(system, name):
+            for each in differences(system, name, 1):
                 sys.stdout.write(json.dumps(each) + "\n")
 
 
