@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .ids import CallId, RRefId, WorkerId
+from .ids import CallId, RRefId, WorkerId
 
 
 class Alias:

@@ -47,30 +47,33 @@ Invariants:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 from msgspec.structs import replace
 
 from .alias import Alias
-from .effects import Lose, Loss, Refusal, Refuse, Send
+from .effects import Effect, Lose, Loss, Refusal, Refuse, Send
 from .empty import EMPTY
+from .entries import Entries
 from .errors import ProtocolError
-from .loans import loans_among
-from .messages import AliasRef, Canonical, Cargo, Create, Fetch, Invoke, Moved
-from .state import NOTHING, Relay, Waiting
-
-if TYPE_CHECKING:
-    from .effects import Effect
-    from .entries import Entries
-    from .ids import CallId, RRefId, WorkerId
-    from .loans import Loans
-    from .messages import AliasGone, Descriptor, ObjectRequest
-    from .names import Names
-    from .owner import Owner
-    from .references import References
-    from .requests import Requests
-    from .state import Tables
+from .ids import CallId, RRefId, WorkerId
+from .loans import Loans, loans_among
+from .messages import (
+    AliasGone,
+    AliasRef,
+    Canonical,
+    Cargo,
+    Create,
+    Descriptor,
+    Fetch,
+    Invoke,
+    Moved,
+    ObjectRequest,
+)
+from .names import Names
+from .owner import Owner
+from .references import References
+from .requests import Requests
+from .state import NOTHING, Relay, Tables, Waiting
 
 MAX_PATH = 32
 """The most ids that describe the way to a canonical object; a longer way loses its middle."""

@@ -39,23 +39,26 @@ this entry until its end. Then the answer names all forks by which the owner cou
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
 from .effects import Effect, Send
-from .empty import EMPTY, added, without
+from .empty import EMPTY, Few, added, without
+from .ids import ForkId, RRefId, WorkerId
 from .lending import LendingOwner
-from .messages import Delete, ForkRequest, Grip, NotifyRefRemoved, Passing, RefRemoved, Report
+from .messages import (
+    Ack,
+    Delete,
+    Descriptor,
+    ForkRequest,
+    Grip,
+    NotifyRefRemoved,
+    Passing,
+    RefRemoved,
+    Report,
+)
 from .user import User
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .empty import Few
-    from .ids import ForkId, RRefId, WorkerId
-    from .messages import Ack, Descriptor
 
 Borrowers = Iterable[tuple["ForkId", "WorkerId"]]
 

@@ -12,18 +12,11 @@ recorded is a single one, too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .columns import MANY
-from .effects import Send
+from .effects import Effect, Send
 from .errors import ProtocolError
-from .ids import ForkId, RRefId
-from .messages import Ack, Bulk, ChildAck, Delete, ForkRequest
-
-if TYPE_CHECKING:
-    from .effects import Effect
-    from .ids import WorkerId
-    from .messages import Bulky, InBulk
+from .ids import ForkId, RRefId, WorkerId
+from .messages import Ack, Bulk, Bulky, ChildAck, Delete, ForkRequest, InBulk
 
 MOST = 10_000
 """The most messages in a `Bulk`. The receiver takes them in one step, and all others wait."""

@@ -11,17 +11,14 @@ A message with fewer than `MANY` references has each as the row of its fields.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from .errors import ProtocolError
 from .ids import ForkId, RRefId, WorkerId
 from .messages import Descriptor, Part, Passing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 MANY = 8
 """A message with this many references or more has them in columns."""

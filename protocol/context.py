@@ -30,11 +30,13 @@ A shell calls the public methods of a context. It reads the tables (``state``; `
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from .aliases import Aliases
 from .borrowing import batched
 from .cycles import CycleCollector
+from .dead import Span
 from .deadlocks import DeadlockDetector
 from .death import Death
 from .effects import Effect, Hand, Run, Send, Settle, Stop
@@ -42,24 +44,29 @@ from .entries import Entries
 from .errors import ProtocolError
 from .holders import HolderReports
 from .hosting import Hosting
-from .ids import CallId
+from .ids import CallId, ForkId, RRefId, WorkerId
 from .loans import Loans, loans_among
 from .messages import (
     OF_DELIVERY,
     Ack,
     AliasGone,
     AliasRef,
+    Busy,
     Call,
     Cancel,
     CancelRefused,
     Canonical,
+    Cargo,
     ChildAck,
     Create,
     Cut,
     Delete,
+    Descriptor,
     Fetch,
     ForkRequest,
+    Grip,
     Holders,
+    InBulk,
     Invoke,
     Message,
     NotifyRefRemoved,
@@ -76,13 +83,6 @@ from .references import References
 from .requests import Requests
 from .sharing import DISCIPLINES, Sharing
 from .state import Tables, Waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from .dead import Span
-    from .ids import ForkId, RRefId, WorkerId
-    from .messages import Busy, Cargo, Descriptor, Grip, InBulk
 
 
 def _ignore(_: WorkerId, __: Message) -> list[Effect]:

@@ -38,10 +38,8 @@ Invariants (explored with the rest of `delivery`):
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .messages import Flow, Message
+from .messages import Flow, Message
 
 CREDIT_BYTES = 16 << 20
 """The bytes of one flow that may leave for one peer before it gives new credit."""

@@ -79,22 +79,16 @@ Invariants:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import msgspec
 
-from .effects import Collect, Looked, Scan, Send, Weigh
+from .effects import Collect, Effect, Looked, Scan, Send, Weigh
 from .holders import SOME
-from .messages import Holders, WhoHolds
+from .ids import RRefId, WorkerId
+from .messages import Cut, Grip, Holders, WhoHolds
 from .search import Search
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from .effects import Effect
-    from .ids import RRefId, WorkerId
-    from .messages import Cut, Grip
-    from .state import Tables
+from .state import Tables
 
 
 class CycleCollector(msgspec.Struct):

@@ -23,14 +23,9 @@ span.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-from .ids import Number
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from .ids import WorkerId
+from .ids import Number, WorkerId
 
 Span = tuple[Number, Number]
 """The first and the last of some consecutive numbers."""

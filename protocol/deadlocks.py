@@ -59,21 +59,16 @@ requests inside cause probes of their own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 from msgspec.structs import replace
 
-from .effects import Look, Refusal, Send
+from .effects import Effect, Look, Refusal, Send
+from .entries import Entries
 from .errors import ProtocolError
+from .ids import CallId, RRefId, WorkerId
 from .messages import Hop, Probe
-
-if TYPE_CHECKING:
-    from .effects import Effect
-    from .entries import Entries
-    from .ids import CallId, RRefId, WorkerId
-    from .owner import Owner
-    from .state import Tables
+from .owner import Owner
+from .state import Tables
 
 MAX_HOPS = 100
 """The most waits that a probe follows; in a longer ring each wait ends by its timeout."""

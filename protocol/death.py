@@ -25,24 +25,18 @@ and `Owner`; a discipline has its own in its two classes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import msgspec
 
+from .aliases import Aliases
 from .borrowing import BorrowingUser
-from .effects import Fail, Lose, Refusal, Refuse
-from .messages import Reply, Returned
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from .aliases import Aliases
-    from .effects import Effect
-    from .entries import Entries
-    from .ids import ForkId, RRefId, WorkerId
-    from .loans import Loans
-    from .messages import Message
-    from .state import Tables
+from .effects import Effect, Fail, Lose, Refusal, Refuse
+from .entries import Entries
+from .ids import ForkId, RRefId, WorkerId
+from .loans import Loans
+from .messages import Message, Reply, Returned
+from .state import Tables
 
 
 class Death(msgspec.Struct):

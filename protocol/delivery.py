@@ -33,7 +33,7 @@ argument, in seconds on any clock that does not go back.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection
 
 import msgspec
 
@@ -41,11 +41,8 @@ from .credit import Credit
 from .errors import ProtocolError
 from .messages import FLOWS, CreditAsked, CreditGiven, Flow, Message
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    Full = Callable[[], Collection[Flow]]
-    """The flows of which this endpoint can take no more now."""
+Full = Callable[[], Collection[Flow]]
+"""The flows of which this endpoint can take no more now."""
 
 WINDOW = 1024
 """The most messages in flight, per channel and direction; and of one flow, without new credit."""

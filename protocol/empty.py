@@ -15,12 +15,11 @@ order, which takes 48 bytes; more are a set, so the cost of one more does not gr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
-if TYPE_CHECKING:
-    from .ids import ForkId
+from .ids import ForkId
 
-    Few = tuple[ForkId, ...] | set[ForkId]
+Few = tuple[ForkId, ...] | set[ForkId]
 
 
 def _refuse(*_: object) -> NoReturn:

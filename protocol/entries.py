@@ -8,26 +8,19 @@ target. This module also allocates ids, and drops messages to the dead.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import msgspec
 
-from .effects import Lose, Send
+from .alias import Alias
+from .effects import Effect, Lose, Send
 from .empty import EMPTY_SET
 from .errors import OwnerDiedError, ProtocolError, RefLostError, WorkerDiedError
 from .ids import CallId, ForkId, RRefId, WorkerId
-from .messages import AliasGone
+from .messages import AliasGone, Descriptor
 from .owner import Owner
-from .state import Name
+from .state import Name, Tables, Waiting
 from .user import User
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from .alias import Alias
-    from .effects import Effect
-    from .messages import Descriptor
-    from .state import Tables, Waiting
 
 
 class Entries(msgspec.Struct):

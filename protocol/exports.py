@@ -30,12 +30,10 @@ A peer is one incarnation. So a restarted peer begins with empty caches, at both
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Hashable
+from typing import Generic, TypeVar
 
 from .errors import ProtocolError
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
 
 ITEMS = 256
 """The most items in one cache."""

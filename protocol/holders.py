@@ -22,26 +22,22 @@ number is of the moment of the finding.
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
+from .aliases import Aliases
+from .entries import Entries
+from .ids import RRefId
 from .messages import Grip
+from .owner import Owner
 from .search import MAX_SET, spread
+from .state import Tables
+from .user import User
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from .aliases import Aliases
-    from .entries import Entries
-    from .ids import RRefId
-    from .owner import Owner
-    from .state import Tables
-    from .user import User
-
-    Found = Mapping[RRefId, Mapping[RRefId, int]]
-    """For each object: the objects here with handles of it in their values, and how many. A handle
-    that anything else reaches is left out."""
+Found = Mapping[RRefId, Mapping[RRefId, int]]
+"""For each object: the objects here with handles of it in their values, and how many. A handle
+that anything else reaches is left out."""
 
 _handles_of = operator.attrgetter("handles")
 SOME = 2_000

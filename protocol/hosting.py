@@ -5,25 +5,20 @@ A request waits for its turn on its object (see `owner`), or is passed on if the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import msgspec
 
+from .aliases import Aliases
 from .creations import Seen
 from .effects import Effect, Refusal, Refuse, Run, Send, Stop
+from .entries import Entries
 from .errors import ProtocolError
-from .messages import Ack, Create
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .aliases import Aliases
-    from .entries import Entries
-    from .ids import CallId, RRefId, WorkerId
-    from .messages import Fetch, Invoke, ObjectRequest
-    from .references import References
-    from .requests import Requests
-    from .state import Tables
+from .ids import CallId, RRefId, WorkerId
+from .messages import Ack, Create, Fetch, Invoke, ObjectRequest
+from .references import References
+from .requests import Requests
+from .state import Tables
 
 
 class Hosting(msgspec.Struct):

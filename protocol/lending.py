@@ -27,21 +27,15 @@ have sent a `ChildAck` to the parent of the requested one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from .effects import Effect, Send
 from .empty import EMPTY, without
 from .errors import ProtocolError
-from .messages import ForkRequest, Passing, Report
+from .ids import ForkId, WorkerId
+from .messages import ChildAck, Descriptor, ForkRequest, Passing, Report
 from .owner import Owner
 from .user import Loan, User
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .ids import ForkId, WorkerId
-    from .messages import ChildAck, Descriptor
-
 
 _FORK, _LOAN = Passing.FORK, Passing.LOAN
 """An attribute of an `Enum` takes as long as a call, and there may be very many references."""

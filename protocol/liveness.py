@@ -11,10 +11,7 @@ back it is told so (fencing), and nobody believes its messages.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .ids import WorkerId
+from .ids import WorkerId
 
 
 class Liveness:

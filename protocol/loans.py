@@ -9,27 +9,21 @@ the lender's own pin still there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from .borrowing import BorrowingUser, removal
-from .effects import Free, Send
+from .effects import Effect, Free, Send
 from .empty import EMPTY
+from .entries import Entries
 from .errors import ProtocolError
-from .messages import Passing, Report, Returned
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from .effects import Effect
-    from .entries import Entries
-    from .ids import CallId, ForkId, RRefId, WorkerId
-    from .messages import Delete, Descriptor, NotifyRefRemoved, RefRemoved
-    from .owner import Owner
-    from .state import Tables
-    from .user import User
+from .ids import CallId, ForkId, RRefId, WorkerId
+from .messages import Delete, Descriptor, NotifyRefRemoved, Passing, RefRemoved, Report, Returned
+from .owner import Owner
+from .state import Tables
+from .user import User
 
 _LOAN = Passing.LOAN
 """An attribute of an `Enum` takes as long as a call, and there may be very many references."""

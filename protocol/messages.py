@@ -42,17 +42,14 @@ finds calls that wait for each other along several chains.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from enum import Enum
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import msgspec
 
 from .ids import CallId, ForkId, Number, RRefId, WorkerId
 from .wellformed import check
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 
 Bulky = Literal["ForkRequest", "Ack", "ChildAck", "Delete"]
 """The kinds of messages that travel in bulk."""

@@ -36,22 +36,16 @@ loans. A direct fetch that is cancelled is not asked again elsewhere.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
-from .effects import Send
-from .messages import Create, Fetch, Invoke, ObjectRequest, names
+from .effects import Effect, Send
+from .entries import Entries
+from .ids import CallId, RRefId, WorkerId
+from .messages import Create, Descriptor, Fetch, Invoke, Message, ObjectRequest, names
 from .owner import Owner
-from .state import Name
-
-if TYPE_CHECKING:
-    from .effects import Effect
-    from .entries import Entries
-    from .ids import CallId, RRefId, WorkerId
-    from .messages import Descriptor, Message
-    from .state import Tables
+from .state import Name, Tables
 
 
 class Names(msgspec.Struct):

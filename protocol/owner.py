@@ -38,21 +38,30 @@ entries (see `sharing`).
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import msgspec
 
+from .alias import Alias
 from .effects import Effect, Free, Refusal, Refuse, Resume, Run, Send
 from .empty import EMPTY, EMPTY_SET
 from .errors import ProtocolError
-from .messages import Ack, Busy, ChildAck, Grip, Passing, names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from .alias import Alias
-    from .ids import CallId, ForkId, RRefId, WorkerId
-    from .messages import Create, Delete, Descriptor, ForkRequest, Hop, ObjectRequest, Report
+from .ids import CallId, ForkId, RRefId, WorkerId
+from .messages import (
+    Ack,
+    Busy,
+    ChildAck,
+    Create,
+    Delete,
+    Descriptor,
+    ForkRequest,
+    Grip,
+    Hop,
+    ObjectRequest,
+    Passing,
+    Report,
+    names,
+)
 
 MAX_QUEUED = 100_000
 """The most requests that may wait for their turn on one object; a further one is refused."""

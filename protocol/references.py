@@ -9,27 +9,22 @@ receiver refuses any descriptor that no correct peer sends, before anything has 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
+from .effects import Effect
+from .entries import Entries
 from .errors import ProtocolError
-from .ids import ForkId
+from .ids import CallId, ForkId, RRefId, WorkerId
+from .loans import Loans
 from .messages import Cargo, Descriptor, Passing
+from .names import Names
 from .owner import Owner
+from .state import Tables
 from .user import Loan, User
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from .effects import Effect
-    from .entries import Entries
-    from .ids import CallId, RRefId, WorkerId
-    from .loans import Loans
-    from .names import Names
-    from .state import Tables
 
 _FORK, _LOAN, _BACK = Passing.FORK, Passing.LOAN, Passing.BACK
 """An attribute of an `Enum` takes as long as a call; the loops here are for many references."""

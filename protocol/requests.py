@@ -16,30 +16,21 @@ refusal goes back the same way.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 from msgspec.structs import replace
 
 from .creations import Asked
-from .effects import Fail, Send, Settle, Unstopped
+from .effects import Effect, Fail, Send, Settle, Unstopped
 from .empty import EMPTY_SET
+from .entries import Entries
 from .errors import FarrefError, ProtocolError
-from .ids import CallId, ForkId, RRefId
-from .loans import loans_among
-from .messages import Busy, Cancel, CancelRefused, Cargo, Create, Fetch, Invoke, Reply, names
-from .state import Waiting
+from .ids import CallId, ForkId, RRefId, WorkerId
+from .loans import Loans, loans_among
+from .messages import Busy, Cancel, CancelRefused, Cargo, Create, Fetch, Invoke, Moved, Reply, names
+from .names import Names
+from .references import References
+from .state import Tables, Waiting
 from .user import User
-
-if TYPE_CHECKING:
-    from .effects import Effect
-    from .entries import Entries
-    from .ids import WorkerId
-    from .loans import Loans
-    from .messages import Moved
-    from .names import Names
-    from .references import References
-    from .state import Tables
 
 
 class ElsewhereError(FarrefError):

@@ -12,20 +12,15 @@ touches the evidence meanwhile, as no look is without an answer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 from .effects import Garbage
 from .ids import ForkId, RRefId, WorkerId
-from .messages import Cut
+from .messages import Cut, Grip
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from .messages import Grip
-
-    Edges = Mapping[RRefId, list[RRefId]]
-    Asked = tuple[WorkerId, tuple[RRefId, ...]]
-    """A look: the endpoint that is asked, and the objects."""
+Edges = Mapping[RRefId, list[RRefId]]
+Asked = tuple[WorkerId, tuple[RRefId, ...]]
+"""A look: the endpoint that is asked, and the objects."""
 
 Place = tuple[WorkerId, RRefId]
 """An object, and an endpoint that holds it."""

@@ -5,25 +5,20 @@ Tables are filled and emptied in place and never replaced, so a shell may keep a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import OrderedDict
 
 import msgspec
 
+from .alias import Alias
+from .creations import Asked, Seen
 from .dead import Dead
+from .effects import Effect, Send
 from .ids import CallId, RRefId, WorkerId
-from .messages import Cargo, Descriptor, Fetch, Invoke
-
-if TYPE_CHECKING:
-    from collections import OrderedDict
-
-    from .alias import Alias
-    from .creations import Asked, Seen
-    from .effects import Effect, Send
-    from .messages import Probe
-    from .owner import Owner
-    from .search import Search
-    from .sharing import Discipline
-    from .user import User
+from .messages import Cargo, Descriptor, Fetch, Invoke, Probe
+from .owner import Owner
+from .search import Search
+from .sharing import Discipline
+from .user import User
 
 NOTHING = Cargo()
 

@@ -13,18 +13,14 @@ by a program, so none is invented. docs/protocol.md prints it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterator
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from .borrowing import BorrowingUser
 from .effects import Resume
+from .state import Tables
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
-
-    from .state import Tables
-
-    Reader = Callable[[Tables], Iterator[tuple[Hashable, Enum]]]
+Reader = Callable[[Tables], Iterator[tuple[Hashable, Enum]]]
 
 
 class OwnerState(Enum):

@@ -14,12 +14,11 @@ standby that repeats the operations in their order has the same keys and the sam
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Literal, assert_never
+from typing import Literal, assert_never
 
 import msgspec
 
-if TYPE_CHECKING:
-    from .ids import WorkerId
+from .ids import WorkerId
 
 Change = Literal["set", "add", "append", "compare_set", "delete"]
 

@@ -29,21 +29,15 @@ entries (see `sharing`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from .effects import Confirmed, Effect, Send
-from .empty import EMPTY, EMPTY_SET, added
+from .empty import EMPTY, EMPTY_SET, Few, added
 from .errors import ProtocolError
-from .messages import ChildAck, Delete, ForkRequest, Grip, Passing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from .empty import Few
-    from .ids import CallId, ForkId, RRefId, WorkerId
-    from .messages import Ack, Descriptor, Report
+from .ids import CallId, ForkId, RRefId, WorkerId
+from .messages import Ack, ChildAck, Delete, Descriptor, ForkRequest, Grip, Passing, Report
 
 
 class Loan(msgspec.Struct, frozen=True, gc=False):

@@ -13,18 +13,16 @@ all ids and sequence numbers; the cost of a check must not grow with the digits 
 from __future__ import annotations
 
 import types
+from collections.abc import Callable, Collection, Iterable
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from .errors import ProtocolError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-
-    Check = Callable[[Any], bool]
+Check = Callable[[Any], bool]
 
 LARGEST = (1 << 64) - 1
 _NONE = object()

@@ -35,14 +35,11 @@ from types import (
     MemberDescriptorType,
     ModuleType,
 )
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cloudpickle import cloudpickle as cp
 
-from .spaces import SPACES, bind, dispatches
-
-if TYPE_CHECKING:
-    from .spaces import Binding, Space
+from .spaces import SPACES, Binding, Space, bind, dispatches
 
 CachedFunction: Any = type(functools.cache(len))
 _DESCRIPTORS = frozenset({GetSetDescriptorType, MemberDescriptorType})

@@ -23,14 +23,12 @@ import gc
 import sys
 import types
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from .pickling import Reference
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LIMIT = 100_000
 """The most objects that one search enters, in about 0.1 s. Numbers and text do not count."""

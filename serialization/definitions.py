@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Hashable
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from ..protocol.ids import WorkerId  # also a decoder reads it, in an annotation
+from ..protocol.ids import WorkerId
 from .sources import keep
-from .spaces import MARK, Missing, bind
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from .spaces import Space
+from .spaces import MARK, Missing, Space, bind
 
 
 class Exported(msgspec.Struct, frozen=True, array_like=True):

@@ -16,7 +16,8 @@ caller gets a `RemoteError` with the same information instead
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -24,14 +25,9 @@ from msgspec.structs import replace
 from ..protocol.errors import RemoteError
 from .definitions import Definition, Exported  # also a check reads them, in an annotation
 from .failures import CAUGHT, details_of, name_of, pass_on, text_of, told
-from .pickling import Pickled, Pickler, pickle_value, unpickle
+from .library import Library
+from .pickling import Pickled, Pickler, Reference, pickle_value, unpickle
 from .shared import copied
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .library import Library
-    from .pickling import Reference
 
 
 class RemoteTraceback(Exception):

@@ -10,12 +10,8 @@ import traceback
 
 # As in `signal`, but without names for the numbers: they take a hundred times as long.
 from _signal import NSIG, getsignal  # type: ignore[import-not-found]  # it has no types
+from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 CAUGHT = (Exception, SystemExit, GeneratorExit)
 """Exceptions of the user's classes that become errors in the program's own thread.

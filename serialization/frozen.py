@@ -21,17 +21,13 @@ may change its own. Arrays with gaps (slices, strides) are made contiguous first
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import shared
-from .pickling import Pickled, Pickler, opened, pickle_value, unpickle
+from .library import Library
+from .payload import Buffer, Payload
+from .pickling import Pickled, Pickler, Reference, opened, pickle_value, unpickle
 from .shared import IN_SLOT, Segment
-
-if TYPE_CHECKING:
-    from .library import Library
-    from .payload import Buffer, Payload
-    from .pickling import Reference
-
 
 ALONE = IN_SLOT.start
 """A buffer of so many bytes is in shared memory, if it is the only one of its value, and if the

@@ -22,24 +22,19 @@ import itertools
 import threading
 import weakref
 from collections import OrderedDict
+from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType, GeneratorType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cloudpickle import cloudpickle as cp
 
 from ..protocol.errors import SerializationError
+from ..protocol.ids import WorkerId
 from .by_value import ByValuePickler, dumps, is_by_value
 from .definitions import Definition
 from .failures import CAUGHT, name_of, pass_on, text_of
-from .sources import lines_of
-from .spaces import SPACES, bound_in, dispatches, is_same, seen, weakly
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from ..protocol.ids import WorkerId
-    from .sources import Sources
-    from .spaces import Binding, Space
+from .sources import Sources, lines_of
+from .spaces import SPACES, Binding, Space, bound_in, dispatches, is_same, seen, weakly
 
 LARGEST = 8 << 20
 """The most bytes of a definition."""

@@ -8,21 +8,17 @@ translates in its own way.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from .definitions import Definition, Exported
-from .shared import Segment, copied, opened
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
-
-    from .shared import Fields
+from .shared import Fields, Segment, copied, opened
 
 Buffer = bytes | bytearray | Segment
 

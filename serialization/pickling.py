@@ -32,6 +32,7 @@ from __future__ import annotations
 import io
 import pickle
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
@@ -40,21 +41,18 @@ import msgspec
 
 from ..protocol import columns
 from ..protocol.errors import FarrefError, OutOfBandPickleError, SerializationError
+from ..protocol.messages import Descriptor
 from . import by_pickle, shared
 from .by_pickle import NAMED, is_by_name
 from .by_value import ByValuePickler, CachedFunction, is_shared_main
 from .definitions import Definition
 from .failures import CAUGHT, name_of, pass_on, text_of
-from .payload import Payload
+from .library import Library
+from .payload import Buffer, Payload
 from .shared import Segment
 from .spaces import SPACES, function_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from ..protocol.messages import Descriptor
-    from .library import Library
-    from .payload import Buffer
     from .tensors import Tensors
 
 INERT = "i"

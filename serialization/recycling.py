@@ -23,12 +23,9 @@ import contextlib
 import fcntl
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SECONDS = 10.0
 """About how long a segment is kept."""

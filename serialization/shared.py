@@ -53,6 +53,7 @@ import resource
 import time
 import weakref
 from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import starmap, tee
 from struct import Struct
@@ -72,8 +73,6 @@ from .memory import available
 from .recycling import KeptSegment, Recycler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from .mapping import Memory
 
 THRESHOLD = 128 << 10

@@ -27,11 +27,10 @@ from typing import TYPE_CHECKING
 
 from ..protocol.errors import FarrefError, ProtocolError
 from . import shared
-from .shared import IN_SLOT, Segment, early
+from .shared import IN_SLOT, Fields, Segment, early
 
 if TYPE_CHECKING:
     from .mapping import Memory
-    from .shared import Fields
 
 MOST = IN_SLOT[-1]
 """The bytes of the largest value."""

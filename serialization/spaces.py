@@ -34,20 +34,18 @@ import threading
 import time
 import weakref
 from collections import OrderedDict
+from collections.abc import Iterable, Mapping
 from types import CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cloudpickle import cloudpickle as cp
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from ..protocol.ids import WorkerId
 
-    from ..protocol.ids import WorkerId
-
-    Key = tuple[str, int, int]
-    """A module: the name and incarnation of an endpoint of its process, and a number."""
-    Binding = tuple["Space", str, int, Any]
-    """A name in its module or class, the number of this binding of it, and the value."""
+Key = tuple[str, int, int]
+"""A module: the name and incarnation of an endpoint of its process, and a number."""
+Binding = tuple["Space", str, int, Any]
+"""A name in its module or class, the number of this binding of it, and the value."""
 
 
 class Missing:

@@ -24,15 +24,13 @@ from __future__ import annotations
 import ctypes
 import math
 from array import array
+from collections.abc import Iterator
 from copyreg import dispatch_table
 from pickle import PickleBuffer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import _utils  # the functions that pickles of tensors name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MAPPED = 128 << 10
 """A storage of so many bytes keeps the memory that it came in. A smaller one is copied: so it can

@@ -14,26 +14,22 @@ from __future__ import annotations
 import inspect
 import os
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from thespian.actors import ActorExitRequest
+from thespian.actors import ActorAddress, ActorExitRequest
 
 from ...protocol.errors import CreationError, FarrefError
 from ...protocol.ids import is_name
 from ...serialization.failures import text_of
 from ..cluster import hosts
 from ..core.current import frame
+from ..handles.front import Front
 from ..shells import surroundings
 from ..shells.ref_actor import RefActor, construct, wait_to_begin
+from ..shells.surroundings import Folder, Variables
 from ..shells.worker import Worker
+from ..wire.messages import Surroundings, WorkerInfo
 from ..wire.settings import THREADS
-
-if TYPE_CHECKING:
-    from thespian.actors import ActorAddress
-
-    from ..handles.front import Front
-    from ..shells.surroundings import Folder, Variables
-    from ..wire.messages import Surroundings, WorkerInfo
 
 
 def worker(

@@ -6,7 +6,7 @@ Most systems have none. So the modules of the election are imported with their f
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -16,9 +16,7 @@ from ..cluster import hosts
 from ..cluster.registrar import REGISTRAR
 from ..hosting import bases
 from ..wire.messages import Establish
-
-if TYPE_CHECKING:
-    from ..wire.settings import Settings
+from ..wire.settings import Settings
 
 
 def check(

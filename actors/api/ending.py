@@ -12,25 +12,21 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...printable import printable
 from ...protocol.errors import OverloadedError
+from ...protocol.ids import RRefId
 from ..base.interrupts import new_future
+from ..calls.futures import Future
 from ..core import sites
-from ..wire.messages import StillMaking, Unfinished
+from ..shells.endpoint import Endpoint
+from ..wire.messages import StillMaking, Unfinished, WorkerInfo
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ...protocol.ids import RRefId
-    from ..calls.futures import Future
-    from ..shells.endpoint import Endpoint
-    from ..wire.messages import WorkerInfo
-
-    Made = tuple[RRefId | None, WorkerInfo]
-    """An object that is being made, and its owner; None: the owner has not answered."""
+Made = tuple[RRefId | None, WorkerInfo]
+"""An object that is being made, and its owner; None: the owner has not answered."""
 
 LATE = 2.0
 """Seconds after which a program at a terminal says why it does not end."""

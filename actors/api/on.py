@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from collections.abc import Callable
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
+from ..calls.futures import Future
 from ..core import sites
 from ..handles.proxies import Way
 from ..handles.rref import RRef
 from ..wire.settings import check_timeout
 from . import rpc
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..calls.futures import Future
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -14,9 +14,10 @@ import math
 import queue
 import time
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, overload
+from typing import Any, NoReturn, ParamSpec, TypeVar, overload
 
 from thespian.actors import ActorExitRequest
 
@@ -24,15 +25,11 @@ from ...printable import logger
 from ...protocol.errors import FarrefError, WorkerDiedError, WorkerNotFoundError
 from ...serialization.failures import text_of
 from ..base.interrupts import Condition, Guard, new_future
+from ..handles.front import Front
 from ..handles.rref import RRef
 from ..values.cell import LATER
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from ..handles.front import Front
-    from ..wire.messages import WorkerInfo
-    from .rpc import Coming
+from ..wire.messages import WorkerInfo
+from .rpc import Coming
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -7,29 +7,26 @@ import math
 import reprlib
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeAlias, TypeVar, overload
 
+from thespian.actors import ActorAddress
+
+from ...protocol.ids import RRefId
+from ...protocol.messages import Busy
 from ..base.interrupts import Guard, new_future
+from ..calls.calls import Invocation
 from ..calls.futures import Enough, Future
 from ..core import sites
 from ..core.current import chain_in, frame
+from ..handles.front import Front
 from ..handles.parts import parts_of
 from ..handles.rref import RRef
 from ..values.making import made_as
 from ..values.several import Several, check_number
 from ..values.wrapper import ByValue
+from ..wire.messages import WorkerInfo
 from ..wire.settings import check_timeout
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
-
-    from thespian.actors import ActorAddress
-
-    from ...protocol.ids import RRefId
-    from ...protocol.messages import Busy
-    from ..calls.calls import Invocation
-    from ..handles.front import Front
-    from ..wire.messages import WorkerInfo
 
 T = TypeVar("T")
 Container = TypeVar("Container", bound="list[Any] | dict[Any, Any] | set[Any]")

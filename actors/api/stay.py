@@ -8,19 +8,23 @@ registrar, and ends the system if it has started it.
 from __future__ import annotations
 
 import atexit
+import concurrent.futures
 import contextlib
 import logging
 import os
 import threading
 import time
 from _thread import RLock
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
+from thespian.actors import ActorAddress
 
 from ...printable import logger
 from ...protocol.errors import FarrefError, SystemDownError, VersionError
 from ...protocol.ids import WorkerId, is_name
+from ...protocol.messages import Cargo
 from ...serialization.failures import details_of
 from ..base import farewell
 from ..base.interrupts import undisturbed
@@ -31,7 +35,7 @@ from ..core.notices import notice
 from ..hosting import bases, directory, processes, versions
 from ..shells.endpoint import Endpoint
 from ..shells.inbox import Unopened
-from ..shells.program import port_of
+from ..shells.program import ProgramPort, port_of
 from ..wire.messages import (
     EndpointJoin,
     EndpointLeave,
@@ -43,19 +47,9 @@ from ..wire.messages import (
     Serve,
     Serving,
 )
-from ..wire.settings import DEFAULT_TIMEOUT
+from ..wire.settings import DEFAULT_TIMEOUT, Settings
 from . import electing
 from .ending import Ending, named
-
-if TYPE_CHECKING:
-    import concurrent.futures
-    from pathlib import Path
-
-    from thespian.actors import ActorAddress
-
-    from ...protocol.messages import Cargo
-    from ..shells.program import ProgramPort
-    from ..wire.settings import Settings
 
 T = TypeVar("T")
 

@@ -9,6 +9,8 @@ import os
 import queue
 import sys
 import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import timedelta
 from operator import index
 from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
 
@@ -23,6 +25,7 @@ from thespian.actors import (
 
 from ...plurals import counted
 from ...printable import html_table, logger
+from ...protocol.effects import Garbage
 from ...protocol.errors import (
     FarrefError,
     FetchTimeoutError,
@@ -31,21 +34,27 @@ from ...protocol.errors import (
     SystemDownError,
     WorkerDiedError,
 )
-from ...protocol.sharing import DISCIPLINES
+from ...protocol.sharing import DISCIPLINES, Sharing
 from ...serialization.failures import pass_on
 from ..base import lives
+from ..base.certificates import TLS
 from ..base.lacks import hint
 from ..calls.futures import Future
 from ..cluster import hosts
 from ..core import port as core_port
+from ..core.counters import Counters
 from ..core.current import enter_program, running_in
 from ..core.sites import asked_for
+from ..handles.front import Front
+from ..handles.rref import RRef
 from ..hosting import bases, directory, launched, logs, versions
 from ..inspect.collecting import COLLECT_PATIENCE, collect
 from ..inspect.inspector import LATENCIES, LEAK_AGE, PATIENCE
+from ..shells.endpoint import Endpoint
 from ..shells.inbox import Unopened
 from ..shells.ordinary import refuse_references
 from ..shells.program import CallInPort
+from ..shells.surroundings import Folder, Variables
 from ..telemetry import switch as spans
 from ..wire.faults import Faults
 from ..wire.messages import Establish, HostInfo, WorkerInfo
@@ -56,20 +65,9 @@ from .pool import WorkerPool
 from .stay import Stay, check_program
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-    from datetime import timedelta
-
-    from ...protocol.effects import Garbage
-    from ...protocol.sharing import Sharing
-    from ..base.certificates import TLS
-    from ..core.counters import Counters
-    from ..handles.front import Front
-    from ..handles.rref import RRef
     from ..inspect.overview import Overview
     from ..inspect.snapshot import Snapshot
     from ..inspect.why import Reason
-    from ..shells.endpoint import Endpoint
-    from ..shells.surroundings import Folder, Variables
 
 T = TypeVar("T")
 

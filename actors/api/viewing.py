@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import queue
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from ...protocol.errors import SystemDownError
+from ...protocol.ids import WorkerId
 from ..wire.messages import Traced, Watch, WorkerInfo
-
-if TYPE_CHECKING:
-    from ...protocol.ids import WorkerId
-    from .system import System
+from .system import System
 
 LOOK = 0.25
 """Seconds between two checks for new endpoints."""

@@ -16,14 +16,12 @@ code (``__setstate__``), which belongs in the thread that handles messages.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable
+from typing import Final, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ._thespian import ActorAddress
-    from .envelopes import Received
-    from .framing import Part
+from ._thespian import ActorAddress
+from .envelopes import Received
+from .framing import Part
 
 QUANTUM: Final = 16  # messages from one source before those of the next
 

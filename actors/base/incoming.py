@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from ._thespian import ActorAddress
+from .addresses import Address
 from .errors import WireError
 from .framing import (
     ACK_REQUEST,
@@ -33,13 +34,12 @@ from .framing import (
     raw_frames,
 )
 from .gate import receive
+from .handshake import Acceptor
+from .inbox import Inbox
 from .poller import READABLE, WRITABLE, Poller
+from .settings import Limits
 
 if TYPE_CHECKING:
-    from .addresses import Address
-    from .handshake import Acceptor
-    from .inbox import Inbox
-    from .settings import Limits
     from .tls import SecureSocket
 
 _header: Final = HEADER.unpack_from

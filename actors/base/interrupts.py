@@ -46,12 +46,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from .poller import Poller
 from .signals import THESPIAN
 
-if TYPE_CHECKING:
-    from .poller import Poller
-
-    Handler = Callable[[int, FrameType | None], object]
+Handler = Callable[[int, FrameType | None], object]
 
 HELD: Final = tuple(
     int(number)

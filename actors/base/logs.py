@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import copy
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from thespian.actors import ActorAddress
 
 from ._thespian import TransmitIntent, get_min_log_level
-
-if TYPE_CHECKING:
-    from thespian.actors import ActorAddress
-
-    from .transport import Transport
+from .transport import Transport
 
 MOST_WAITING: Final = 1 << 20
 """The most bytes of records that wait to be sent. What comes beyond them is counted and dropped."""

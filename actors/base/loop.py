@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence, Sized
 from functools import partial
 from threading import get_ident
 from time import monotonic, perf_counter, sleep
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from . import forks, framing
 from ._thespian import (
@@ -34,17 +34,15 @@ from ._thespian import (
     thesplog,
 )
 from .envelopes import Received
+from .inbox import Inbox, LocalSource
 from .incoming import ACK_DELAY, InConnection
 from .interrupts import undisturbed
 from .leadership import BRIEF_LEAD, Helper, Leadership, Work
+from .listener import Listener
+from .outbox import Outbox
 from .outgoing import RETRY_DELAY
-
-if TYPE_CHECKING:
-    from .inbox import Inbox, LocalSource
-    from .listener import Listener
-    from .outbox import Outbox
-    from .poller import Poller
-    from .timers import Timers
+from .poller import Poller
+from .timers import Timers
 
 WRITE_PATIENCE: Final = 7.0  # seconds in which a leaving process writes its last messages
 ACK_PATIENCE: Final = 1.0  # seconds in which it waits to hear that it was handled

@@ -25,6 +25,7 @@ import enum
 import errno
 import itertools
 import socket
+import threading
 from collections import deque
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
@@ -32,19 +33,16 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 import msgspec
 
 from ._thespian import SendStatus, Status, thesplog
+from .addresses import Address
 from .envelopes import UserIntent
 from .errors import CrowdedOut, HandshakeError, NobodyThere
 from .framing import ACK_REQUEST, HEADER, RAW, Part, control
+from .handshake import Dialler
 from .incoming import ACK, REJECTED
-from .poller import READABLE, WRITABLE
+from .poller import READABLE, WRITABLE, Poller
+from .settings import Limits
 
 if TYPE_CHECKING:
-    import threading
-
-    from .addresses import Address
-    from .handshake import Dialler
-    from .poller import Poller
-    from .settings import Limits
     from .tls import SecureSocket
 
 PARTS_PER_WRITE: Final = 128

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from ...features import knows_peers
 from . import addresses, keys, lacks, rundir
@@ -26,7 +26,7 @@ from ._thespian import (
     TransmitIntent,
     detach_child,
 )
-from .certificates import TLS
+from .certificates import TLS, Encryption
 from .endpoints import CloneInit
 from .errors import (
     InvalidAddress,
@@ -39,9 +39,6 @@ from .outside import Outside, PrivateContext
 from .processes import start_admin
 from .settings import Limits, SystemSettings
 from .transport import Transport
-
-if TYPE_CHECKING:
-    from .certificates import Encryption
 
 Mode = Literal["either", "start", "join"]
 STARTUP_PATIENCE: Final = 30.0  # seconds; spawned processes import everything anew

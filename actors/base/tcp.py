@@ -13,16 +13,14 @@ import os
 import select
 import socket
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...features import has
 from .addresses import Address, at
+from .certificates import TLS, Encryption
 from .errors import CrowdedOut, HandshakeError, InvalidAddress, NoSuchSystem
 from .handshake import ANY_ADMIN, NONCE, Dialler, OtherVersion
 from .settings import Limits
-
-if TYPE_CHECKING:
-    from .certificates import TLS, Encryption
 
 TCP_RTO_MAX_MS: Final = 44  # Linux 6.15; Python has no name for it
 RETRANSMIT: Final = 1_000  # milliseconds between two retransmissions, at most: the kernel's least

@@ -16,61 +16,53 @@ import threading
 import time
 import weakref
 from collections import defaultdict, deque
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import force_setattr, replace
+from thespian.actors import ActorAddress
 
 from ...printable import logger
-from ...protocol.effects import Fail, Hand, Settle, Unstopped
+from ...protocol.effects import Effect, Fail, Hand, Settle, Unstopped
 from ...protocol.errors import (
+    FarrefError,
     OverloadedError,
     OwnerDiedError,
     ReferenceLostError,
     WorkerDiedError,
 )
-from ...protocol.messages import Cargo, Tell
+from ...protocol.ids import CallId, RRefId, WorkerId
+from ...protocol.messages import Busy, Cargo, Descriptor, Flow, Message, Tell
 from ...protocol.requests import ElsewhereError
+from ...serialization.frozen import Frozen
 from ...serialization.payload import Origin, Payload
 from ..base.interrupts import undisturbed
 from ..core import sites
-from ..core.core import Internal
+from ..core.brief import Later
+from ..core.core import Core, Internal
 from ..core.counters import LATENCY_STEPS
 from ..core.current import found
+from ..core.delivery import Delivery
 from ..core.duties import in_mailbox_thread, under_lock
-from ..core.notices import notice
+from ..core.hooks import RequestHooks
+from ..core.notices import What, notice
+from ..values.packing import Pack, Packer
 from ..wire.cargoes import is_answer
 from ..wire.messages import ReplyAddress, WorkerInfo
 from ..wire.settings import check_timeout
 from .futures import Future
 from .waiter import Leader, Waiter
+from .waits import Waits
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+Invocation = tuple[Any, tuple[Any, ...], dict[str, Any]]
+"""A function, or a method's name, and the arguments."""
 
-    from thespian.actors import ActorAddress
-
-    from ...protocol.effects import Effect
-    from ...protocol.errors import FarrefError
-    from ...protocol.ids import CallId, RRefId, WorkerId
-    from ...protocol.messages import Busy, Descriptor, Flow, Message
-    from ...serialization.frozen import Frozen
-    from ..core.brief import Later
-    from ..core.core import Core
-    from ..core.delivery import Delivery
-    from ..core.hooks import RequestHooks
-    from ..core.notices import What
-    from ..values.packing import Pack, Packer
-    from .waits import Waits
-
-    Invocation = tuple[Any, tuple[Any, ...], dict[str, Any]]
-    """A function, or a method's name, and the arguments."""
-
-    Chain = tuple[Busy, ...]
-    Take = Callable[[Cargo, ActorAddress], None]
-    """Gives a one-way message to the user: its cargo, and the address at which to answer it."""
-    Told = RequestHooks | None
-    """The request as the hooks have it, if there are any."""
+Chain = tuple[Busy, ...]
+Take = Callable[[Cargo, ActorAddress], None]
+"""Gives a one-way message to the user: its cargo, and the address at which to answer it."""
+Told = RequestHooks | None
+"""The request as the hooks have it, if there are any."""
 
 log = logger(__name__)
 

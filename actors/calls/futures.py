@@ -15,38 +15,34 @@ import threading
 import time
 import weakref
 from _thread import RLock
+from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, Self, TypeVar
 
+from ...protocol.effects import Effect
 from ...protocol.errors import FarrefError, FetchTimeoutError, SelfWaitError, WouldBlockError
-from ...protocol.messages import Busy
+from ...protocol.ids import CallId, RRefId
+from ...protocol.messages import Busy, Cargo
 from ...serialization.errors import Failure
 from ...serialization.failures import pass_on
+from ...serialization.frozen import Frozen
 from ...serialization.shared import used
 from ..base import forks
 from ..base.interrupts import Condition, Guard, new_future, undisturbed
 from ..core import notices, sites
-from ..core.core import runs_loop
+from ..core.core import Core, runs_loop
 from ..core.current import found, frame
+from ..core.discards import Hold
+from ..core.hooks import RequestHooks
+from ..core.notices import What
+from ..core.sites import Place
+from ..values.packing import Packer
 from ..wire.settings import check_timeout
+from .waits import Waits
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Generator, Iterable
-    from typing import Self
-
-    from ...protocol.effects import Effect
-    from ...protocol.ids import CallId, RRefId
-    from ...protocol.messages import Cargo
-    from ...serialization.frozen import Frozen
-    from ..core.core import Core
-    from ..core.discards import Hold
-    from ..core.hooks import RequestHooks
-    from ..core.notices import What
-    from ..core.sites import Place
-    from ..values.packing import Packer
-    from .waits import Waits
 
 T = TypeVar("T")
 U = TypeVar("U")

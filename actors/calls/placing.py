@@ -14,23 +14,19 @@ from __future__ import annotations
 import concurrent.futures
 import itertools
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from ...protocol.errors import WorkerNotFoundError
+from ...protocol.ids import WorkerId
 from ..base.interrupts import Guard
-from ..core.core import Internal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ...protocol.ids import WorkerId
-    from ..core.core import Core
-    from ..core.registrar_client import RegistrarClient
-    from ..wire.messages import WorkerInfo
-    from .futures import Future
+from ..core.core import Core, Internal
+from ..core.registrar_client import RegistrarClient
+from ..wire.messages import WorkerInfo
+from .futures import Future
 
 BELIEVED = 1.0
 """Seconds for which the list of the workers is used. Then the registrar is asked again."""

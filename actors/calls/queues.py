@@ -7,16 +7,11 @@ brief waits cost no message.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from ...protocol.messages import target_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...protocol.context import Context
-    from ...protocol.ids import CallId, RRefId
-    from ...protocol.messages import ObjectRequest
+from ...protocol.context import Context
+from ...protocol.ids import CallId, RRefId
+from ...protocol.messages import ObjectRequest, target_of
 
 PERIOD = 0.1
 """Seconds between two looks at the queues."""

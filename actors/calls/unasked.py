@@ -17,29 +17,24 @@ is lost.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from ...printable import logger
+from ...protocol.ids import RRefId, WorkerId
+from ...serialization.errors import Failure
 from ..core import notices, sites
-from ..core.core import Internal
+from ..core.brief import Later
+from ..core.core import Core, Internal
 from ..core.duties import in_mailbox_thread, under_lock
+from ..core.sites import Place
+from ..values.objects import Objects
 from ..wire.messages import StillMaking, Unfetched, Unfinished, WorkerInfo
+from .calls import Calls
+from .futures import Future
 from .waiter import Waiter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ...protocol.ids import RRefId, WorkerId
-    from ...serialization.errors import Failure
-    from ..core.brief import Later
-    from ..core.core import Core
-    from ..core.sites import Place
-    from ..values.objects import Objects
-    from .calls import Calls
-    from .futures import Future
 
 log = logger(__name__)
 

@@ -8,30 +8,25 @@ the loop of our own base, it receives the answer itself (`Leader`). A wait that 
 from __future__ import annotations
 
 import time
+import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
+from ...protocol.ids import CallId, RRefId
 from ...serialization.frozen import Frozen
+from ...serialization.payload import Payload
 from ...serialization.shared import used
+from ..base.loop import RunLoop
 from ..core import notices
-from ..core.core import Internal
+from ..core.core import Core, Internal
+from ..core.current import CurrentRun
+from ..core.hooks import RequestHooks
+from ..core.notices import What
 from ..values.packing import opened
-from .futures import is_over
-
-if TYPE_CHECKING:
-    import weakref
-
-    from ...protocol.ids import CallId, RRefId
-    from ...serialization.payload import Payload
-    from ..base.loop import RunLoop
-    from ..core.core import Core
-    from ..core.current import CurrentRun
-    from ..core.hooks import RequestHooks
-    from ..core.notices import What
-    from .futures import Future
-    from .waits import Waits
+from .futures import Future, is_over
+from .waits import Waits
 
 
 class FutureMaker(Protocol):

@@ -10,28 +10,23 @@ other threads and tasks that the code has started; and waits that any one of sev
 
 from __future__ import annotations
 
+import concurrent.futures
 import itertools
 import threading
 import time
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from ...protocol.effects import Look
-from ...protocol.messages import Create, Fetch, Invoke
-from ..core.core import Internal
+from ...protocol.ids import CallId
+from ...protocol.messages import Create, Fetch, Invoke, ObjectRequest
+from ..core.brief import Later
+from ..core.core import Core, Internal
 from ..core.current import CurrentRun, run_in
 from .queues import Queues
-
-if TYPE_CHECKING:
-    import concurrent.futures
-    from collections.abc import Sequence
-
-    from ...protocol.ids import CallId
-    from ...protocol.messages import ObjectRequest
-    from ..core.brief import Later
-    from ..core.core import Core
 
 LONGEST = 300
 """The most characters of a wait in words; the rest is left out."""

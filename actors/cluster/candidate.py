@@ -18,8 +18,9 @@ import os
 import queue
 import secrets
 import time
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from thespian.actors import ActorAddress, ActorExitRequest, WakeupMessage
@@ -49,9 +50,6 @@ from .facts import home_of, read_home
 from .failure_detector import SILENT_TICKS
 from .gateway import NoAnswer
 from .system_actor import SystemActor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 log = logger(__name__)
 

@@ -19,30 +19,25 @@ import logging
 import math
 import os
 import time
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ...printable import logger
-from ...protocol.errors import GivenUpError, SystemDownError
+from ...protocol.effects import Effect
+from ...protocol.errors import FarrefError, GivenUpError, SystemDownError
+from ...protocol.ids import ForkId, WorkerId
+from ..calls.calls import Calls
+from ..core.core import Core
+from ..core.delivery import Delivery
 from ..core.duties import under_lock
+from ..core.registrar_client import RegistrarClient
 from ..hosting import events
 from ..hosting.children import ORDERLY
 from ..hosting.processes import Vigil
 from ..wire.messages import AllSettled, Died, Down
 from .failure_detector import missed
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from ...protocol.effects import Effect
-    from ...protocol.errors import FarrefError
-    from ...protocol.ids import ForkId, WorkerId
-    from ..calls.calls import Calls
-    from ..core.core import Core
-    from ..core.delivery import Delivery
-    from ..core.registrar_client import RegistrarClient
-
-    Close = Callable[[str, FarrefError | None], None]
+Close = Callable[[str, FarrefError | None], None]
 
 NEWS = 0.2
 """Seconds in which the news that the system ends in order is read, once its processes have ended. A

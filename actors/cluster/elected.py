@@ -24,25 +24,20 @@ registrar says that they are done.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from msgspec.structs import replace
+from thespian.actors import ActorAddress
 
 from ...protocol.errors import ProtocolError
+from ...protocol.ids import WorkerId
+from ...protocol.succession import Ledger
 from ..wire import messages as wire
+from ..wire.settings import Settings
 from .facts import Noted
+from .members import Host
 from .membership import MembershipService
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from thespian.actors import ActorAddress
-
-    from ...protocol.ids import WorkerId
-    from ...protocol.succession import Ledger
-    from ..wire.settings import Settings
-    from .members import Host
-
 
 ENDED = "ended"
 """The entry in the table of numbers that says that the system was ended."""

@@ -20,16 +20,19 @@ import base64
 import hashlib
 import hmac
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from ...protocol.errors import SystemDownError
 from ...protocol.succession import (
+    Answer,
     Expired,
     Grant,
     Granted,
     Holder,
+    Question,
     Refused,
     Renew,
     Renewed,
@@ -40,11 +43,6 @@ from ...protocol.succession import (
     Written,
 )
 from .gateway import Gateway, NoAnswer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ...protocol.succession import Answer, Question
 
 SYSTEMS = "farref/systems/"
 SHORTEST = 2

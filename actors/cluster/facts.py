@@ -7,7 +7,8 @@ else must have written it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -15,15 +16,11 @@ from thespian.actors import ActorAddress
 
 from ...protocol.dead import Span
 from ...protocol.ids import WorkerId
+from ...protocol.succession import Ledger
 from ..base.addresses import MAX_PORT, Address, is_address
 from .etcd import UnreadableError
 from .members import Creating, Host, RegisteredEndpoint
 from .tombstones import Tombstone
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ...protocol.succession import Ledger
 
 KINDS: dict[str, Any] = {
     "members": tuple[WorkerId, RegisteredEndpoint],
@@ -35,7 +32,6 @@ KINDS: dict[str, Any] = {
     "dead": tuple[str, tuple[Span, ...]],
 }
 """The tables, and the type of an entry of each: its key and its value."""
-
 
 WRONG = (ValueError, TypeError, RecursionError)
 """The errors of decoding nonsense."""

@@ -19,15 +19,12 @@ own beats without an answer, from the first: cut + RETRANSMISSION < (BEATS + mis
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from ...protocol.ids import WorkerId
 from ...protocol.liveness import Liveness
 from ..base.lives import Watched
-
-if TYPE_CHECKING:
-    from ...protocol.ids import WorkerId
 
 SILENT_TICKS = 10
 """Ticks of a failure detector in `silence`."""

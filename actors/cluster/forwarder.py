@@ -9,18 +9,15 @@ A message without an address is for the proxy itself.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from thespian.actors import ActorAddress
+
+from ...protocol.ids import WorkerId
 from ...protocol.succession import RegistrarLine
 from ..wire import messages as wire
 
-if TYPE_CHECKING:
-    from thespian.actors import ActorAddress
-
-    from ...protocol.ids import WorkerId
-
-    Addressed = tuple[ActorAddress | None, object]
-
+Addressed = tuple[ActorAddress | None, object]
 
 BEAT = 2
 """Ticks between two beats of the host."""

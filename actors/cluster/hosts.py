@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...protocol.errors import FetchTimeoutError, SystemDownError
 from ..base import addresses, tcp
 from ..base.addresses import DEFAULT_PORT
+from ..base.certificates import TLS
 from ..base.errors import InvalidAddress
 from ..base.system import shared_key
+from ..core.registrar_client import RegistrarClient
 from ..hosting.bases import BASES, DEFAULT, Reach, enter
-
-if TYPE_CHECKING:
-    from ..base.certificates import TLS
-    from ..core.registrar_client import RegistrarClient
-    from ..wire.messages import HostInfo
+from ..wire.messages import HostInfo
 
 KNOCKING = 30.0
 """Seconds that a joining host waits for the host that it joins."""

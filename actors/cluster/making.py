@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from thespian.actors import Actor, ActorAddress
 from thespian.system.utilis import checkActorCapabilities
 
+from ...protocol.ids import WorkerId
 from ...protocol.wellformed import prepare
 from ...serialization.definitions import load
 from ...serialization.failures import text_of
@@ -15,12 +17,7 @@ from ..hosting.children import EXITED, Children
 from ..hosting.classes import make_findable
 from ..hosting.modules import Modules
 from ..wire.messages import Joined, Make, Unmade, Welcome
-
-if TYPE_CHECKING:
-    from thespian.actors import Actor, ActorAddress
-
-    from ...protocol.ids import WorkerId
-    from ..wire.settings import Settings
+from ..wire.settings import Settings
 
 
 class UnmadeError(Exception):

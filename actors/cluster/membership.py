@@ -15,8 +15,11 @@ import logging
 import os
 import time
 from collections import Counter, deque
+from collections.abc import Collection
 from random import SystemRandom
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+from thespian.actors import ActorAddress
 
 from ...printable import logger
 from ...protocol.errors import ProtocolError
@@ -29,12 +32,6 @@ from .failure_detector import FailureDetector
 from .making import UnfitError, UnmadeError
 from .members import Creating, Host, Members, RegisteredEndpoint
 from .tombstones import Tombstones
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from thespian.actors import ActorAddress
-
 
 log = logger(f"{__package__}.registrar")  # of either registrar
 INFO, WARNING = logging.INFO, logging.WARNING

@@ -13,17 +13,12 @@ tombstones are compacted into spans of numbers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable
 
 import msgspec
 
-from ...protocol.dead import Dead
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from ...protocol.dead import Span
-    from ...protocol.ids import WorkerId
+from ...protocol.dead import Dead, Span
+from ...protocol.ids import WorkerId
 
 
 class Tombstone(msgspec.Struct, frozen=True):

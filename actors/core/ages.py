@@ -7,10 +7,8 @@ gives each age to about `STEP`, and making a fork or call costs nothing.
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ...protocol.state import Tables
+from ...protocol.state import Tables
 
 STEP = 0.1
 """The least number of seconds between two notes."""

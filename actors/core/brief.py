@@ -22,15 +22,12 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable
+from typing import Any
 
 import msgspec
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from .pool import Pool
+from .pool import Pool
 
 Later = list[Callable[[], None]]
 """Work that a step leaves until the endpoint's lock is given back."""

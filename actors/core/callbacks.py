@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from ..base.interrupts import undisturbed
-from .pool import Pool
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .pool import Job
+from .pool import Job, Pool
 
 LAST = 100
 """Threads for those that have not begun when the endpoint closes: some may never end."""

@@ -23,16 +23,20 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+from thespian.actors import ActorAddress
 
 from ...printable import logger
 from ...protocol.bulk import apart, together
 from ...protocol.columns import MANY
 from ...protocol.context import Context
-from ...protocol.effects import Confirmed, Run, Send
-from ...protocol.errors import ProtocolError, SystemDownError, WouldBlockError
-from ...protocol.messages import Create, Fetch, Invoke
+from ...protocol.effects import Confirmed, Effect, Run, Send
+from ...protocol.errors import FarrefError, ProtocolError, SystemDownError, WouldBlockError
+from ...protocol.ids import CallId, RRefId, WorkerId
+from ...protocol.messages import Bulk, Cargo, Create, Descriptor, Fetch, Invoke, Message
 from ...serialization.errors import Failure
 from ...serialization.failures import details_of
 from ...serialization.payload import Payload
@@ -43,37 +47,25 @@ from ..recording.recorded import Recorded
 from ..recording.tracing import EFFECTS, RARE, Tracer
 from ..wire.codec import Malformed
 from ..wire.messages import WorkerInfo
+from ..wire.settings import Settings
 from . import notices
 from .ages import Ages
-from .brief import Brief
+from .brief import Brief, Later
 from .callbacks import Callbacks
 from .discards import Discards
 from .duties import in_section, under_lock
+from .hooks import EndpointHooks
 from .intake import NOTED
+from .links import Outgoing
+from .notices import What
 from .peers import Peers
 from .pool import Pool
-from .sites import Sites
+from .port import Port
+from .sites import Place, Sites
 from .threads import Threads
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from thespian.actors import ActorAddress
-
-    from ...protocol.effects import Effect
-    from ...protocol.errors import FarrefError
-    from ...protocol.ids import CallId, RRefId, WorkerId
-    from ...protocol.messages import Bulk, Cargo, Descriptor, Message
-    from ..wire.settings import Settings
-    from .brief import Later
-    from .hooks import EndpointHooks
-    from .links import Outgoing
-    from .notices import What
-    from .port import Port
-    from .sites import Place
-
-    Handler = Callable[[Any, Later], None]
-    """Carries out one kind of effect, now or later."""
+Handler = Callable[[Any, Later], None]
+"""Carries out one kind of effect, now or later."""
 
 log = logger(__name__)
 

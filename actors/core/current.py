@@ -10,21 +10,17 @@ import os
 import sys
 import traceback
 from contextlib import suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from multiprocessing import parent_process
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import msgspec
 
 from ...protocol.errors import SystemDownError
+from ...protocol.ids import CallId
+from ...protocol.messages import Busy
 from ..base import forks
-
-if TYPE_CHECKING:
-    from contextvars import Token
-
-    from ...protocol.ids import CallId
-    from ...protocol.messages import Busy
-    from .core import Core
+from .core import Core
 
 
 class CurrentRun(msgspec.Struct, frozen=True, gc=False):

@@ -17,14 +17,18 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from thespian.actors import ActorAddress
+
 from ...printable import logger
 from ...protocol import credit
+from ...protocol.delivery import Packet
 from ...protocol.errors import ProtocolError
-from ...protocol.ids import is_name
-from ...protocol.messages import BY_NAME, FLOW_OF, FLOWS, OF_DELIVERY, Bulk
+from ...protocol.ids import WorkerId, is_name
+from ...protocol.messages import BY_NAME, FLOW_OF, FLOWS, OF_DELIVERY, Bulk, Cargo, Flow, Message
 from ...serialization import shared
 from ...serialization.failures import text_of
 from ...serialization.payload import Payload
@@ -33,35 +37,22 @@ from ..base.framing import Raw
 from ..base.interrupts import Condition
 from ..wire import codec
 from ..wire.cargoes import grounded, is_answer, payload_of, pieces
-from ..wire.codec import LONGEST, PART_BYTES
-from ..wire.faults import Faults
+from ..wire.codec import LONGEST, PART_BYTES, Data
+from ..wire.faults import Counts, Faults
 from ..wire.messages import Envelope, Meddle, Meddled, WorkerInfo
 from . import port
-from .core import Internal
+from .brief import Later
+from .core import Core, Internal
 from .counters import Tally
 from .duties import in_mailbox_thread, under_lock, without_lock
 from .exports import Exports
 from .intake import Intake
-from .links import Links
-from .registrar_client import PATIENCE
+from .links import Links, Outgoing
+from .port import Connection
+from .registrar_client import PATIENCE, RegistrarClient
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from thespian.actors import ActorAddress
-
-    from ...protocol.delivery import Packet
-    from ...protocol.ids import WorkerId
-    from ...protocol.messages import Cargo, Flow, Message
-    from ..wire.codec import Data
-    from ..wire.faults import Counts
-    from .brief import Later
-    from .core import Core
     from .faulty import Gate
-    from .links import Outgoing
-    from .port import Connection
-    from .registrar_client import RegistrarClient
-
 
 log = logger(__name__)
 

@@ -15,22 +15,18 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
+from collections.abc import Callable
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...protocol.context import Context
+from ...protocol.effects import Effect
+from ...protocol.ids import RRefId
+from ...protocol.messages import Descriptor
 from ..base import forks
+from .brief import Later
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...protocol.context import Context
-    from ...protocol.effects import Effect
-    from ...protocol.ids import RRefId
-    from ...protocol.messages import Descriptor
-    from .brief import Later
-
-    CarryOut = Callable[[list[Effect], Later], None]
-
+CarryOut = Callable[[list[Effect], Later], None]
 
 MOST = 2_000
 """The most counts that one step releases, as messages wait meanwhile. The step with the reply to a

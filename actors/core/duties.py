@@ -7,10 +7,8 @@ functions (`tests/duties.py`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

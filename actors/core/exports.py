@@ -5,24 +5,19 @@ A function that is pickled by value travels once to each peer; see `protocol.exp
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable
+from typing import Any
 from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
 from ...protocol.errors import ProtocolError
 from ...protocol.exports import ITEMS, ExportCache, SentExports
-from ...protocol.messages import Cargo
+from ...protocol.ids import WorkerId
+from ...protocol.messages import Cargo, Flow, Message
 from ...serialization.definitions import Definition, Exported
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
-    from ...protocol.ids import WorkerId
-    from ...protocol.messages import Flow, Message
-
-    Pair = tuple[WorkerId, Flow]
-
+Pair = tuple[WorkerId, Flow]
 
 _AT = tuple(map(Exported, range(ITEMS)))
 """Each index alone: nearly every message has one of these."""

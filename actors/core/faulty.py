@@ -18,22 +18,18 @@ import random
 import threading
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
+from ...protocol.delivery import Packet
+from ...protocol.ids import WorkerId
 from ..base.interrupts import Condition
-from ..wire.faults import ACKNOWLEDGEMENT, Counts
+from ..wire.faults import ACKNOWLEDGEMENT, Counts, Faults, Rule
+from .links import Outgoing
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...protocol.delivery import Packet
-    from ...protocol.ids import WorkerId
-    from ..wire.faults import Faults, Rule
-    from .links import Outgoing
-
-    Leave = Callable[[Outgoing], None]
+Leave = Callable[[Outgoing], None]
 
 
 class Gate:

@@ -6,14 +6,12 @@ code. The one exception is `EndpointHooks.failed` for a request that was refused
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...protocol.ids import RRefId
-    from ...protocol.messages import Call, Cargo, Create, Invoke, Request
-    from ..wire.messages import WorkerInfo
+from ...protocol.ids import RRefId
+from ...protocol.messages import Call, Cargo, Create, Invoke, Request
+from ..wire.messages import WorkerInfo
 
 T = TypeVar("T")
 

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...protocol.ids import WorkerId
-    from ...serialization.payload import Payload
+from ...protocol.ids import WorkerId
+from ...serialization.payload import Payload
 
 NOTED = 1024
 """Smaller payloads are not counted: limits in messages bound their sum."""

@@ -6,21 +6,15 @@ that one step sends to one peer leave as one packet.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import TYPE_CHECKING
 
 from ...protocol import delivery
-from ...protocol.delivery import Channel
+from ...protocol.delivery import Channel, Full, Packet
+from ...protocol.ids import WorkerId
+from ...protocol.messages import Flow, Message
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from ...protocol.delivery import Full, Packet
-    from ...protocol.ids import WorkerId
-    from ...protocol.messages import Flow, Message
-
-    Outgoing = list[tuple[WorkerId, Packet]]
-
+Outgoing = list[tuple[WorkerId, Packet]]
 
 CROWD = 16
 """With this many messages in flight to one peer, the next ones gather: the peer has enough to

@@ -15,21 +15,17 @@ import threading
 import time
 import warnings
 from inspect import CO_COROUTINE
-from typing import TYPE_CHECKING
+from types import FrameType
 
 from ...printable import is_shown, logger
 from ...protocol.errors import FarrefError, GivenUpError, SystemDownError
 from ...serialization.errors import Failure
 from ...serialization.failures import details_of
 from . import sites
+from .sites import Place
 
-if TYPE_CHECKING:
-    from types import FrameType
-
-    from .sites import Place
-
-    What = str | tuple[object, ...]
-    """A text, or its format and the parts, as most of them are never read."""
+What = str | tuple[object, ...]
+"""A text, or its format and the parts, as most of them are never read."""
 
 log = logger(__name__)
 

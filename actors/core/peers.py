@@ -11,17 +11,13 @@ local ones by comparison.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Hashable
 
+from thespian.actors import ActorAddress
 from thespian.system.addressManager import ActorLocalAddress
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from thespian.actors import ActorAddress
-
-    from ...protocol.ids import WorkerId
-    from ..wire.messages import WorkerInfo
+from ...protocol.ids import WorkerId
+from ..wire.messages import WorkerInfo
 
 
 class Peers:

@@ -13,18 +13,16 @@ import contextlib
 import threading
 from _thread import RLock
 from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...printable import logger
 from ...serialization.failures import details_of
 from ..base.interrupts import Condition
 from .threads import Threads
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    Job = tuple[Callable[..., object], tuple[Any, ...]]
+Job = tuple[Callable[..., object], tuple[Any, ...]]
 
 log = logger(__name__)
 

@@ -6,13 +6,11 @@ it. The user's code runs in other threads. A `Port` is the door between them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+import concurrent.futures
+from collections.abc import Callable
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    import concurrent.futures
-    from collections.abc import Callable
-
-    from thespian.actors import ActorAddress
+from thespian.actors import ActorAddress
 
 MAX_INBOX = 100_000
 """The most messages that wait for an actor's handlers, or for a program to listen (`Port.full`)."""

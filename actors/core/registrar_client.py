@@ -11,7 +11,8 @@ import concurrent.futures
 import contextlib
 import itertools
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Hashable, Iterator
+from typing import Any
 
 from thespian.actors import ActorAddress
 
@@ -25,6 +26,7 @@ from ...protocol.errors import (
     WorkerDiedError,
     WorkerNotFoundError,
 )
+from ...protocol.ids import WorkerId
 from ...serialization.library import whole
 from ..hosting import processes
 from ..wire.messages import (
@@ -48,12 +50,7 @@ from ..wire.messages import (
     WorkerInfo,
     beat_frame,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterator
-
-    from ...protocol.ids import WorkerId
-    from .core import Core
+from .core import Core
 
 PATIENCE = 20.0
 """Seconds that the registrar may take to answer; it does no work of the user's."""

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Container
+from types import CodeType
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Container
-    from types import CodeType
+from ...protocol.ids import RRefId
 
-    from ...protocol.ids import RRefId
-
-    Place = tuple[CodeType, int]
-    """A line of the program: its code, and the place in that."""
+Place = tuple[CodeType, int]
+"""A line of the program: its code, and the place in that."""
 
 VARIABLE = "FARREF_SITES"
 """The environment variable that asks for sites."""

@@ -10,13 +10,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from ...printable import logger
 from ..base.lacks import hint
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 log = logger(__name__)
 

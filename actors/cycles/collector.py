@@ -12,29 +12,23 @@ import gc
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from ...printable import logger
-from ...protocol.effects import Looked, Scan, Weigh
+from ...protocol.effects import Effect, Garbage, Looked, Scan, Weigh
 from ...protocol.holders import SOME
+from ...protocol.ids import RRefId
+from ...protocol.messages import Grip
 from ...protocol.search import spread
 from ..base.interrupts import Condition
-from ..core.core import Internal
+from ..core.brief import Later
+from ..core.core import Core, Internal
+from ..values.objects import Objects
 from .exact import is_exact
 from .scan import Scanner
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ...protocol.effects import Effect, Garbage
-    from ...protocol.ids import RRefId
-    from ...protocol.messages import Grip
-    from ..core.brief import Later
-    from ..core.core import Core
-    from ..values.objects import Objects
 
 log = logger(__name__)
 

@@ -29,20 +29,18 @@ import sys
 import time
 import weakref
 from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from types import FrameType, MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core.core import Internal
 from ..handles.rref import RRef
 from .kinds import FRAMES, is_counted, twin_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-    _Numbers = tuple[list[int], list[list[object]], list[int]]
-    """For each part: the references to it, the objects that it refers to, its weak references."""
-    Moment = Callable[[Callable[[], None]], None]
+_Numbers = tuple[list[int], list[list[object]], list[int]]
+"""For each part: the references to it, the objects that it refers to, its weak references."""
+Moment = Callable[[Callable[[], None]], None]
 
 NO_TWINS: Mapping[int, int] = MappingProxyType({})
 YIELD = 500

@@ -21,28 +21,23 @@ import gc
 import threading
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...protocol.holders import SOME
+from ...protocol.effects import Effect, Scan
+from ...protocol.holders import SOME, HolderReport
+from ...protocol.ids import RRefId
+from ...protocol.messages import Grip
+from ...protocol.owner import Owner
+from ...protocol.user import User
 from ...serialization.contains import namespaces
-from ..core.core import Internal
+from ..core.core import Core, Internal
+from ..core.discards import Hold
 from ..handles.rref import RRef
+from ..values.objects import Objects
 from .exact import is_exact
 from .reading import Walk, reached, twins_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from ...protocol.effects import Effect, Scan
-    from ...protocol.holders import HolderReport
-    from ...protocol.ids import RRefId
-    from ...protocol.messages import Grip
-    from ...protocol.owner import Owner
-    from ...protocol.user import User
-    from ..core.core import Core
-    from ..core.discards import Hold
-    from ..values.objects import Objects
 
 PARTS = 100_000
 """The most parts that hang together; more of them count as live."""

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from ..core.core import Internal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..calls.calls import Calls
-    from ..calls.placing import Placing
-    from ..calls.unasked import Unasked
-    from ..calls.waits import Waits
-    from ..core.core import Core
-    from ..core.counters import Counters
-    from ..core.registrar_client import RegistrarClient
-    from ..values.objects import Objects
+from ..calls.calls import Calls
+from ..calls.placing import Placing
+from ..calls.unasked import Unasked
+from ..calls.waits import Waits
+from ..core.core import Core, Internal
+from ..core.counters import Counters
+from ..core.registrar_client import RegistrarClient
+from ..values.objects import Objects
 
 
 class Front(Internal):

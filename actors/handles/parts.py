@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..core.sites import Place
 from ..values.making import made_as
 from ..values.several import PART, ResultPart
-
-if TYPE_CHECKING:
-    from ..core.sites import Place
 
 
 def parts_of(

@@ -10,23 +10,20 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, NoReturn, Protocol
 
 import msgspec
 
+from ...protocol.ids import RRefId
 from ..core import sites
 from ..core.current import chain_in
+from ..core.sites import Place
 from ..values.making import made_as
 from ..values.several import Several
 from ..values.wrapper import ByValue
+from .front import Front
 from .parts import parts_of
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
-
-    from ...protocol.ids import RRefId
-    from ..core.sites import Place
-    from .front import Front
 
 
 class Handle(Protocol):
@@ -81,7 +78,6 @@ NAMED = frozenset(
 )
 """The special methods of the object that a proxy has. A program may call them by name on any proxy.
 All others, for instance for `repr`, `hash`, ``==``, copies and pickles, are the proxy's own."""
-
 
 COMPLETION = 1.0
 """Seconds that `dir` of a proxy waits for the owner."""

@@ -9,32 +9,29 @@ from __future__ import annotations
 
 import time
 import weakref
+from collections.abc import Callable, Generator, Iterable
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, get_origin, overload
 
 from ...printable import html_text
 from ...protocol.errors import OwnerDiedError, RefLostError
+from ...protocol.ids import RRefId
+from ...protocol.messages import Busy
 from ...serialization.frozen import Frozen
 from ...serialization.pickling import Reference
 from ..base import forks
 from ..base.interrupts import undisturbed
+from ..calls.futures import Future
 from ..core import sites
 from ..core.current import chain_in, frame
 from ..core.discards import Hold
+from ..core.sites import Place
+from ..values.objects import Stored
 from ..values.several import check_number
+from ..wire.messages import WorkerInfo
 from ..wire.settings import check_timeout
+from .front import Front
 from .proxies import Proxy, SyncProxy, Way
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
-
-    from ...protocol.ids import RRefId
-    from ...protocol.messages import Busy
-    from ..calls.futures import Future
-    from ..core.sites import Place
-    from ..values.objects import Stored
-    from ..wire.messages import WorkerInfo
-    from .front import Front
 
 T_co = TypeVar("T_co", covariant=True)
 

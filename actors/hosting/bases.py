@@ -11,8 +11,9 @@ simpleSystemBase    Thespian's: everything in this process; actors run while the
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from random import Random, SystemRandom
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from thespian.actors import Actor, ActorAddress, ActorSystem, InvalidActorAddress
@@ -31,9 +32,6 @@ from ..base.settings import Limits
 from ..base.system import HOST_CAPABILITY, Mode
 from ..base.transport import Transport
 from . import logs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 OBJECT = "(an object)"
 

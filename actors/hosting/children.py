@@ -12,12 +12,11 @@ import os
 import signal
 from functools import partial
 from multiprocessing.util import register_after_fork
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from thespian.actors import Actor, ActorAddress
 
 from ..base.managers import forget_child
-
-if TYPE_CHECKING:
-    from thespian.actors import Actor, ActorAddress
 
 EXITED = "it exited"
 """The end of a child about which nothing else is known: it handled an exit request."""

@@ -10,8 +10,9 @@ import contextlib
 import os
 import re
 import time
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -19,9 +20,6 @@ from ...protocol.errors import SystemDownError
 from ..base import rundir
 from ..base.errors import BaseError
 from ..base.lives import Watched
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 DOORS = (
     {"Admin Port", "Convention Address.IPv4"},

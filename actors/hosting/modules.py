@@ -18,10 +18,9 @@ import sys
 from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    Mark = tuple[int, int] | None
+Mark = tuple[int, int] | None
 
 _KEPT = ("__main__", "__mp_main__")
 _INSTALLED = ("site-packages", "dist-packages")

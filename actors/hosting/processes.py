@@ -11,14 +11,11 @@ import os
 import signal
 import socket
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from ...features import has
 from ..base import lives
 from ..base.bell import Bell
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 INIT = 1
 """The pid of the first process of a container."""

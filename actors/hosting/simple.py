@@ -13,13 +13,12 @@ import itertools
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
-from ..base.interrupts import undisturbed
+from thespian.actors import ActorAddress
 
-if TYPE_CHECKING:
-    from thespian.actors import ActorAddress
+from ..base.interrupts import undisturbed
 
 
 class Ring:
@@ -47,7 +46,6 @@ class Ring:
 
 rung = Ring()
 """Rung when a message is put into a queue of an in-process system; threads that pump look then."""
-
 
 _alarms: WeakKeyDictionary[Any, list[tuple[float, int, ActorAddress, object]]] = WeakKeyDictionary()
 """Messages that each system's actors will get later. The framework keeps its own timers in a list,

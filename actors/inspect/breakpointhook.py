@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ..core.core import Core
-    from .debugging import Debugging
+from ..core.core import Core
+from .debugging import Debugging
 
 
 def install(core: Core, debugging: Debugging) -> None:

@@ -13,17 +13,13 @@ import pdb
 import sys
 import threading
 from bdb import BdbQuit
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 from ...printable import logger
 from ...protocol.errors import DebuggerError, FarrefError
 from ..core.core import Internal
-from .debugging import AtBreakpoint
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-    from .debugging import Debugging
+from .debugging import AtBreakpoint, Debugging
 
 log = logger(__name__)
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ...protocol.effects import Garbage
-    from .inspector import Inspector
+from ...protocol.effects import Garbage
+from .inspector import Inspector
 
 COLLECT_PATIENCE = 30.0
 """The default limit, in seconds, of the searches."""

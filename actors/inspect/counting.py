@@ -6,20 +6,16 @@ import os
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ..core.core import Internal
+from ..calls.calls import Calls
+from ..cluster.deaths import Deaths
+from ..core.core import Core, Internal
 from ..core.counters import Counters
 from ..core.current import frame
-
-if TYPE_CHECKING:
-    from ..calls.calls import Calls
-    from ..cluster.deaths import Deaths
-    from ..core.core import Core
-    from ..core.delivery import Delivery
-    from ..cycles.collector import Collector
-    from ..handles.front import Front
-    from ..serving.server import Server
+from ..core.delivery import Delivery
+from ..cycles.collector import Collector
+from ..handles.front import Front
+from ..serving.server import Server
 
 
 class Counting(Internal):

@@ -18,25 +18,22 @@ thread at the breakpoint waits, and other threads send the beats.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import itertools
 import os
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import DebuggerError, FarrefError
-from ..core.core import Internal
+from ...protocol.ids import WorkerId
+from ..core.core import Core, Internal
 from ..core.current import found
-from ..wire.messages import Prompt, Typed
+from ..core.registrar_client import RegistrarClient
+from ..wire.messages import Prompt, Typed, WorkerInfo
 
 if TYPE_CHECKING:
-    import concurrent.futures
-    from collections.abc import Iterable
-
-    from ...protocol.ids import WorkerId
-    from ..core.core import Core
-    from ..core.registrar_client import RegistrarClient
-    from ..wire.messages import WorkerInfo
     from .terminal import Terminal
 
 LOOK = 1.0

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from ...protocol.borrowing import BorrowingUser
 from ...protocol.bulk import apart
 from ...protocol.effects import Resume
+from ...protocol.ids import ForkId, RRefId
 from ...protocol.messages import (
     Ack,
     AliasGone,
@@ -19,21 +21,16 @@ from ...protocol.messages import (
     ChildAck,
     Delete,
     ForkRequest,
+    Message,
 )
 from ...protocol.owner import Owner
+from ...protocol.user import User
+from ..core.core import Core
+from ..core.delivery import Delivery
+from ..handles.rref import RRef
 from ..recording.tracing import spell
+from ..values.objects import Objects
 from .retaining import retaining
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ...protocol.ids import ForkId, RRefId
-    from ...protocol.messages import Message
-    from ...protocol.user import User
-    from ..core.core import Core
-    from ..core.delivery import Delivery
-    from ..handles.rref import RRef
-    from ..values.objects import Objects
 
 _CONTROL = (Ack, AliasGone, AliasRef, Canonical, ChildAck, Delete, ForkRequest)
 

@@ -11,32 +11,27 @@ from __future__ import annotations
 import heapq
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 import msgspec
 
 from ...printable import html_table
 from ...protocol.borrowing import BorrowingUser
+from ...protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ...protocol.lending import LendingOwner
 from ...protocol.owner import Owner
-from ...serialization.contains import namespaces, references_in
+from ...protocol.user import User
+from ...serialization.contains import Contents, namespaces, references_in
 from ...serialization.errors import Failure
 from ...serialization.frozen import Frozen
-from ..core.core import Internal
+from ..core.core import Core, Internal
 from ..core.current import frame
+from ..handles.front import Front
 from ..handles.rref import RRef
+from ..values.objects import Objects, Stored
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from ...protocol.ids import CallId, ForkId, RRefId, WorkerId
-    from ...protocol.user import User
-    from ...serialization.contains import Contents
-    from ..core.core import Core
-    from ..handles.front import Front
-    from ..values.objects import Objects, Stored
-
-    Spell = Callable[[WorkerId | RRefId | ForkId | CallId], str]
+Spell = Callable[[WorkerId | RRefId | ForkId | CallId], str]
 
 Role = Literal["owner", "alias", "user", "borrower"]
 BATCH = 200

@@ -9,29 +9,24 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...printable import logger
 from ...protocol.errors import WorkerDiedError
+from ...protocol.ids import RRefId, WorkerId
 from ...serialization.failures import text_of
 from ..base.interrupts import new_future
-from ..core.core import Internal
+from ..core.core import Core, Internal
+from ..core.delivery import Delivery
 from ..core.pool import Pool
+from ..core.registrar_client import RegistrarClient
+from ..cycles.collector import Collector
 from ..recording.tracing import spell
-from ..wire.messages import Inspect, Inspected
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from ...protocol.ids import RRefId, WorkerId
-    from ..core.core import Core
-    from ..core.delivery import Delivery
-    from ..core.registrar_client import RegistrarClient
-    from ..cycles.collector import Collector
-    from ..values.objects import Objects
-    from ..wire.messages import WorkerInfo
-    from .counting import Counting
+from ..values.objects import Objects
+from ..wire.messages import Inspect, Inspected, WorkerInfo
+from .counting import Counting
 
 log = logger(__name__)
 

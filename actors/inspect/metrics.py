@@ -7,18 +7,15 @@ endpoint's name as `farref refs` writes it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from ...printable import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ..core.counters import Counters
+from ..core.counters import Counters
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """The content type of `text`, for HTTP."""

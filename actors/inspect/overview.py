@@ -10,22 +10,19 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from ...protocol.ids import RRefId
 from ..base import addresses
 from ..core.counters import LATENCY_STEPS, Counters
 from ..recording.tracing import spell
+from ..values.objects import Objects
+from .counting import Counting
 from .inspection import type_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ...protocol.ids import RRefId
-    from ..values.objects import Objects
-    from .counting import Counting
 
 LOOKED_AT = 5_000
 """The most objects, and the most references, that one answer looks at."""

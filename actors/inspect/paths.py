@@ -10,10 +10,8 @@ from __future__ import annotations
 import inspect
 import types
 from collections import deque
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 LONGEST = 200
 """Characters of a path. The middle of a longer one is left out."""

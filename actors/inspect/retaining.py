@@ -22,24 +22,22 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Iterator
 from types import CoroutineType, FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..core.core import Internal
+from ...protocol.ids import RRefId
+from ..core.core import Core, Internal
 from ..core.sites import is_ours
 from ..handles.rref import RRef
 from ..serving.turns import method_of
+from ..values.objects import Objects
 from . import paths
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterator
-
-    from ...protocol.ids import RRefId
-    from ..core.core import Core
-    from ..values.objects import Objects
 
 OBJECTS = 2_000_000
 """The most objects that one search visits."""

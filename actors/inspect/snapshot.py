@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 
@@ -27,16 +28,11 @@ from ...protocol.errors import ProtocolError
 from ...protocol.wellformed import check
 from ..core.counters import Counters
 from ..recording.tracing import spell
+from ..wire.messages import Inspected
 from .holdings import Holding
 from .inspection import Matches, ReferenceInfo
-from .inspector import LEAK_AGE
+from .inspector import LEAK_AGE, Inspector
 from .overview import EndpointOverview, Overview
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from ..wire.messages import Inspected
-    from .inspector import Inspector
 
 OWNER_FIRST = {"owner": 0, "alias": 0, "user": 1, "borrower": 2}
 """The order of the rows of one reference, by their roles."""

@@ -18,19 +18,15 @@ import sys
 import termios
 import threading
 import time
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterator
+from typing import TypeAlias
 
 from ...printable import printable
-from ..core.core import Internal
+from ...protocol.ids import WorkerId
+from ..core.core import Core, Internal
 from ..wire.messages import Prompt, Typed
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ...protocol.ids import WorkerId
-    from ..core.core import Core
-
-    Key: TypeAlias = tuple[WorkerId, int]
+Key: TypeAlias = tuple[WorkerId, int]
 
 TURN = 1.0
 """Seconds for which a session keeps the terminal while its thread runs."""

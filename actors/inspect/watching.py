@@ -16,17 +16,11 @@ import contextlib
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from ..core.core import Internal
-from ..wire.messages import Traced, Watch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...protocol.ids import WorkerId
-    from ..core.core import Core
-    from ..wire.messages import WorkerInfo
+from ...protocol.ids import WorkerId
+from ..core.core import Core, Internal
+from ..wire.messages import Traced, Watch, WorkerInfo
 
 KEPT = 8 << 20
 """The most bytes of lines that wait for a viewer."""

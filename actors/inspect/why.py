@@ -9,26 +9,21 @@ reference that its parent has sent it, a message is on its way, or stuck.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from ...plurals import one
 from ...printable import printable
-from ...protocol.ids import RRefId
+from ...protocol.ids import RRefId, WorkerId
+from ..handles.rref import RRef
 from ..recording.tracing import spell, worker_of
+from ..wire.messages import Inspected
 from .holdings import Holding
-from .inspector import LEAK_AGE
+from .inspection import ReferenceInfo
+from .inspector import LEAK_AGE, Inspector
 from .snapshot import OWNER_FIRST, ShortNames, check_leak_age, matching, wrong
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ...protocol.ids import WorkerId
-    from ..handles.rref import RRef
-    from ..wire.messages import Inspected
-    from .inspection import ReferenceInfo
-    from .inspector import Inspector
 
 MOST = 40
 """The most objects explained in one answer: objects may contain each other."""

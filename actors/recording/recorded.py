@@ -10,18 +10,14 @@ message, the message's row names the input (`by`), and the input has no row of i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from ...protocol.context import Context
-from ...protocol.messages import Passing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from ...protocol.effects import Effect
-    from ...protocol.ids import CallId, RRefId, WorkerId
-    from ...protocol.messages import Busy, Cargo, Descriptor, Message
-    from .tracing import Tracer
+from ...protocol.effects import Effect
+from ...protocol.ids import CallId, RRefId, WorkerId
+from ...protocol.messages import Busy, Cargo, Descriptor, Message, Passing
+from .tracing import Tracer
 
 
 class Recorded(Context):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -25,7 +25,7 @@ from ...protocol.context import Context
 from ...protocol.creations import Asked, Seen
 from ...protocol.dead import Dead
 from ...protocol.effects import Garbage, Resume, Send
-from ...protocol.empty import EMPTY, EMPTY_SET, added
+from ...protocol.empty import EMPTY, EMPTY_SET, Few, added
 from ...protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ...protocol.lending import LendingOwner, LendingUser
 from ...protocol.messages import KINDS, Busy, Cargo, Descriptor, Grip, Hop, Moved, Passing, Report
@@ -35,9 +35,6 @@ from ...protocol.sharing import DISCIPLINES
 from ...protocol.state import Name, Relay, Tables, Waiting
 from ...protocol.user import Loan, User
 from .tracing import spell
-
-if TYPE_CHECKING:
-    from ...protocol.empty import Few
 
 _APART = frozenset({"me", "discipline", "now", "looking"})
 """The parts of a state that are not tables. The shell gives the time, so `born` is left out too.

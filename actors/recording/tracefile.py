@@ -21,10 +21,8 @@ import contextlib
 import os
 import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ...protocol.ids import WorkerId
+from ...protocol.ids import WorkerId
 
 _open: weakref.WeakSet[FileSink] = weakref.WeakSet()
 

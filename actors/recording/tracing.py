@@ -15,12 +15,13 @@ process never loses a step that had visible effects. docs/trace.md has the times
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from ...printable import logger
-from ...protocol.effects import Confirmed, Fail, Free, Lose, Run, Send
+from ...protocol.effects import Confirmed, Effect, Fail, Free, Lose, Run, Send
 from ...protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ...protocol.messages import (
     Call,
@@ -28,20 +29,15 @@ from ...protocol.messages import (
     Create,
     Fetch,
     Invoke,
+    Message,
     Reply,
     Returned,
     Tell,
     target_of,
 )
+from ...protocol.sharing import Sharing
 from ...serialization.payload import Payload
 from .encoding import FORMAT, encode, encode_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from ...protocol.effects import Effect
-    from ...protocol.messages import Message
-    from ...protocol.sharing import Sharing
 
 log = logger(__name__)
 

@@ -17,7 +17,8 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from msgspec.structs import replace
 
@@ -31,17 +32,13 @@ from ...protocol.errors import (
     WorkerDiedError,
     WorkerNotFoundError,
 )
+from ...protocol.ids import WorkerId
+from ...protocol.store import Op
+from ..handles.front import Front
+from ..wire.messages import WorkerInfo
 from ..wire.settings import LONGEST
 from .service import NotLeadingError, ask, leads
 from .starting import NAME, start_service
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
-    from ...protocol.ids import WorkerId
-    from ...protocol.store import Op
-    from ..handles.front import Front
-    from ..wire.messages import WorkerInfo
 
 P = ParamSpec("P")
 T = TypeVar("T")

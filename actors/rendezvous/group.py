@@ -8,8 +8,9 @@ import functools
 import json
 import secrets
 import weakref
+from collections.abc import Coroutine, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from msgspec.structs import replace
 
@@ -19,20 +20,15 @@ from ...protocol.rendezvous import Join, RoundLimits, Timeouts
 from ..core.current import frame
 from ..wire.messages import WorkerInfo
 from ..wire.settings import LONGEST, check_timeout
-from .client import blocking, client_of
+from .client import Client, blocking, client_of
 from .handler import (
     RendezvousHandler,
     RendezvousHandlerRegistry,
     RendezvousParameters,
     checked_run_id,
 )
+from .hosted import Formed
 from .store import AwaitableStore, Store
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine, Generator
-
-    from .client import Client
-    from .hosted import Formed
 
 T = TypeVar("T")
 

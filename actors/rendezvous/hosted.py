@@ -6,18 +6,14 @@ import asyncio
 import json
 import time
 import weakref
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from ...protocol.errors import RendezvousStateError
-from ...protocol.rendezvous import Join, Leave, RendezvousRun, State
+from ...protocol.ids import WorkerId
+from ...protocol.rendezvous import Command, Join, Leave, RendezvousRun, State, Timeouts
 from ...protocol.store import Op, Table
-
-if TYPE_CHECKING:
-    from ...protocol.ids import WorkerId
-    from ...protocol.rendezvous import Command, Timeouts
-    from ..wire.messages import WorkerInfo
+from ..wire.messages import WorkerInfo
 
 
 class Formed(msgspec.Struct, frozen=True):

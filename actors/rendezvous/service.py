@@ -14,7 +14,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from ...printable import logger
 from ...protocol.errors import (
@@ -24,23 +25,15 @@ from ...protocol.errors import (
     RendezvousError,
     RendezvousStateError,
 )
-from ...protocol.rendezvous import Close, Join, Leave, RoundLimits, State
-from ...protocol.store import Table
+from ...protocol.ids import WorkerId
+from ...protocol.rendezvous import Close, Command, Join, Leave, RoundLimits, State, Timeouts
+from ...protocol.store import Op, Table
 from ..core.current import frame
-from .hosted import Hosted
-from .standby import Replica
+from ..handles.front import Front
+from ..wire.messages import WorkerInfo
+from .hosted import Formed, Hosted
+from .standby import Entry, Replica
 from .starting import NAME
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ...protocol.ids import WorkerId
-    from ...protocol.rendezvous import Command, Timeouts
-    from ...protocol.store import Op
-    from ..handles.front import Front
-    from ..wire.messages import WorkerInfo
-    from .hosted import Formed
-    from .standby import Entry
 
 log = logger(__name__)
 

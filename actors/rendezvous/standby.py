@@ -15,22 +15,18 @@ from __future__ import annotations
 import asyncio
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from ...printable import logger
 from ...protocol.errors import FarrefError
+from ...protocol.ids import WorkerId
 from ..base import lives
+from ..handles.front import Front
 from ..hosting import processes
+from ..wire.messages import WorkerInfo
 from ..wire.settings import LONGEST
 from .starting import NAME, start_service
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-    from ...protocol.ids import WorkerId
-    from ..handles.front import Front
-    from ..wire.messages import WorkerInfo
 
 T = TypeVar("T")
 Entry = tuple[Callable[..., object], tuple[Any, ...]]

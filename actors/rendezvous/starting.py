@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ..core.registrar_client import RegistrarClient
 from ..shells.ref_actor import RefActor
-
-if TYPE_CHECKING:
-    from ..core.registrar_client import RegistrarClient
-    from ..wire.messages import WorkerInfo
+from ..wire.messages import WorkerInfo
 
 NAME = "farref rendezvous"
 """The service's name. A standby has this name and a number."""

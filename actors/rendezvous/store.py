@@ -7,23 +7,17 @@ it, and it ends with the round. `AwaitableStore` is for handlers, `Store` for al
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Coroutine, Sequence
+from datetime import timedelta
+from typing import Any, Never
 
-from ...protocol.store import Op
+from ...protocol.ids import WorkerId
+from ...protocol.store import Change, Op
 from ..wire.settings import check_timeout
-from .client import blocking
+from .client import Client, blocking
 
-if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
-    from datetime import timedelta
-    from typing import Never
-
-    from ...protocol.ids import WorkerId
-    from ...protocol.store import Change
-    from .client import Client
-
-    Timeout = float | timedelta
-    Value = str | bytes
+Timeout = float | timedelta
+Value = str | bytes
 
 DEFAULT_TIMEOUT = 300.0
 """Seconds that `get` and `wait` wait at most, by default; as in torch."""

@@ -35,31 +35,26 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import CancelledError
 from functools import partial
 from inspect import CO_COROUTINE
 from itertools import chain, compress
 from operator import attrgetter, eq
 from operator import call as call_it
-from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any
+from types import CodeType, FrameType, FunctionType, MethodType
+from typing import Any
 
 from ...protocol.effects import Refusal, Stop
-from ..core.core import Internal
+from ...protocol.ids import CallId
+from ...protocol.messages import Call, Invoke
+from ..calls.waits import Waits
+from ..core.brief import Later
+from ..core.core import Core, Internal
 from ..core.duties import under_lock
 from ..values.cell import Cell
 from ..values.wrapper import unwrapped
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import CodeType, FrameType
-
-    from ...protocol.ids import CallId
-    from ...protocol.messages import Call, Invoke
-    from ..calls.waits import Waits
-    from ..core.brief import Later
-    from ..core.core import Core
-    from .outcomes import Fail, Finish
+from .outcomes import Fail, Finish
 
 SOON, LATER = 0.001, 0.05
 """Seconds between two attempts to interrupt a function: at first, and at most."""

@@ -11,17 +11,15 @@ import contextvars
 import inspect
 import threading
 from collections import deque
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from ..core import port
-from ..core.core import Internal
+from ..core.core import Core, Internal
 from .turns import no_turn
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine
-
-    from ..core.core import Core
 
 END = 2.0
 """Seconds for which `Loop.end` waits for its thread."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
+from ...serialization.errors import Failure
 from ..handles.proxies import ANSWERED, OPERATORS, REFLECTED, Itself
 from ..values.several import PART, part_of
 from ..values.wrapper import Wrapper, unwrapped
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...serialization.errors import Failure
 
 
 def _items(value: Any) -> list[Any]:

@@ -13,34 +13,28 @@ from __future__ import annotations
 import concurrent.futures
 import weakref
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import CancelledError
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from ...protocol.errors import FarrefError
-from ...protocol.messages import Create
-from ..core.core import Internal
-from ..core.current import running_in
+from ...protocol.ids import CallId, RRefId, WorkerId
+from ...protocol.messages import Create, Request
+from ...serialization.errors import Failure
+from ..calls.waits import Waits
+from ..core.core import Core, Internal
+from ..core.current import CurrentRun, running_in
 from ..core.duties import in_mailbox_thread
 from ..values.cell import Cell
 from ..values.making import Made
+from .turns import Turns
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...protocol.ids import CallId, RRefId, WorkerId
-    from ...protocol.messages import Request
-    from ...serialization.errors import Failure
-    from ..calls.waits import Waits
-    from ..core.core import Core
-    from ..core.current import CurrentRun
-    from .turns import Turns
-
-    Finish = Callable[[Request, Cell], object]
-    Fail = Callable[[BaseException, Request], Failure]
+Finish = Callable[[Request, Cell], object]
+Fail = Callable[[BaseException, Request], Failure]
 
 
 class Pending(msgspec.Struct, frozen=True):

@@ -10,18 +10,15 @@ from __future__ import annotations
 
 import concurrent.futures
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
+from ...protocol.ids import RRefId
+from ...protocol.messages import Busy
+from ..calls.calls import Invocation
+from ..calls.futures import Future
 from ..handles.rref import RRef
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...protocol.ids import RRefId
-    from ...protocol.messages import Busy
-    from ..calls.calls import Invocation
-    from ..calls.futures import Future
-    from ..values.wrapper import ByValue
+from ..values.wrapper import ByValue
 
 
 class Resolving:

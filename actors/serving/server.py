@@ -19,15 +19,15 @@ import threading
 import time
 import types
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Hashable
 from concurrent.futures import CancelledError
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from ...printable import logger
-from ...protocol.effects import Refusal, Refuse, Run
+from ...protocol.effects import Effect, Refusal, Refuse, Run
 from ...protocol.errors import (
     FarrefError,
     OverloadedError,
@@ -35,7 +35,18 @@ from ...protocol.errors import (
     RefLostError,
     SelfWaitError,
 )
-from ...protocol.messages import Call, Cargo, Create, Fetch, Invoke, chain_of, target_of
+from ...protocol.ids import CallId, RRefId, WorkerId
+from ...protocol.messages import (
+    Busy,
+    Call,
+    Cargo,
+    Create,
+    Fetch,
+    Invoke,
+    Request,
+    chain_of,
+    target_of,
+)
 from ...serialization.by_pickle import size_class
 from ...serialization.errors import Failure
 from ...serialization.frozen import Frozen
@@ -43,13 +54,20 @@ from ...serialization.payload import Payload
 from ..base import forks
 from ..base.interrupts import undisturbed
 from ..calls import calls
+from ..calls.calls import Calls, Invocation
+from ..calls.waits import Waits
+from ..core.brief import Later
+from ..core.core import Core
 from ..core.current import CurrentRun, Frame, enter, leave, running_in
+from ..core.delivery import Delivery
 from ..core.intake import NOTED
+from ..core.registrar_client import RegistrarClient
 from ..handles.rref import RRef
 from ..values.cell import LATER, Cell, CoroutineCell
 from ..values.making import Made
-from ..values.packing import LEAVING, Pack, opened
-from ..values.several import PART, check_run
+from ..values.objects import Objects, Stored
+from ..values.packing import LEAVING, Pack, Packer, opened
+from ..values.several import PART, ResultPart, check_run
 from ..values.wrapper import ByValue
 from . import operations
 from .cancels import Cancels, cancel_on
@@ -58,26 +76,10 @@ from .outcomes import Outcomes
 from .resolving import Resolving
 from .turns import Turns
 
-if TYPE_CHECKING:
-    from collections.abc import Coroutine, Hashable
+Started = Call | Create | Invoke
+"""A request that runs code."""
 
-    from ...protocol.effects import Effect
-    from ...protocol.ids import CallId, RRefId, WorkerId
-    from ...protocol.messages import Busy, Request
-    from ..calls.calls import Calls, Invocation
-    from ..calls.waits import Waits
-    from ..core.brief import Later
-    from ..core.core import Core
-    from ..core.delivery import Delivery
-    from ..core.registrar_client import RegistrarClient
-    from ..values.objects import Objects, Stored
-    from ..values.packing import Packer
-    from ..values.several import ResultPart
-
-    Started = Call | Create | Invoke
-    """A request that runs code."""
-
-    Spawn = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
+Spawn = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 
 log = logger(__name__)
 

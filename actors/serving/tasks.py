@@ -9,12 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from .turns import in_turns
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LAST_AWAITS = 1.0
 """Seconds that cancelled work has to end."""

@@ -22,21 +22,18 @@ import contextlib
 import threading
 import types
 from collections import deque
-from contextvars import ContextVar
+from collections.abc import Callable, Generator
+from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.effects import Resume
-from ..core.core import Internal
+from ...protocol.ids import CallId, RRefId
+from ..core.brief import Later
+from ..core.core import Core, Internal
 from ..values.cell import Cell, CoroutineCell
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Generator
-    from contextvars import Context
-
-    from ...protocol.ids import CallId, RRefId
-    from ..core.brief import Later
-    from ..core.core import Core
 
 _turn: ContextVar[SharedTurn | None] = ContextVar("farref turn", default=None)
 """The turn that tasks share which are started by the running code."""

@@ -12,27 +12,23 @@ import concurrent.futures
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from thespian.actors import Actor, ActorAddress, ActorExitRequest, ThespianWatch, WakeupMessage
 
 from ..base.bell import Bell
 from ..base.framing import Raw
 from ..base.interrupts import new_future
+from ..base.transport import Transport
 from ..calls.futures import Future, is_over
 from ..hosting import bases, simple
+from ..serving.loop import Loop
 from ..wire.messages import Envelope, Nudge
-from .ports import SelfRunning, check_not_receiving
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..base.transport import Transport
-    from ..serving.loop import Loop
-    from .endpoint import Endpoint
-    from .ports import Alarm
+from .endpoint import Endpoint
+from .ports import Alarm, SelfRunning, check_not_receiving
 
 
 class ActorPort(SelfRunning):

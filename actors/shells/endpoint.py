@@ -7,12 +7,16 @@ calls each when something is due.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
-from ...protocol.errors import SystemDownError
+from thespian.actors import ActorAddress
+
+from ...protocol.errors import FarrefError, SystemDownError
+from ...protocol.ids import WorkerId
 from ..base.interrupts import undisturbed
-from ..calls.calls import Calls
+from ..base.loop import RunLoop
+from ..calls.calls import Calls, Take
 from ..calls.placing import Placing
 from ..calls.unasked import Unasked
 from ..calls.waiter import Leader
@@ -20,8 +24,10 @@ from ..calls.waits import Waits
 from ..cluster.deaths import Deaths
 from ..core import notices
 from ..core.core import Core, Internal
+from ..core.counters import Counters
 from ..core.delivery import Delivery
 from ..core.duties import in_mailbox_thread
+from ..core.port import Port
 from ..core.registrar_client import RegistrarClient
 from ..cycles.collector import Collector
 from ..handles.front import Front
@@ -36,22 +42,10 @@ from ..serving.server import Server
 from ..telemetry import switch as telemetry
 from ..values.objects import Objects
 from ..values.packing import Packer
+from ..wire.codec import Data
 from ..wire.messages import Joined, check_wire
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from thespian.actors import ActorAddress
-
-    from ...protocol.errors import FarrefError
-    from ...protocol.ids import WorkerId
-    from ..base.loop import RunLoop
-    from ..calls.calls import Take
-    from ..core.counters import Counters
-    from ..core.port import Port
-    from ..wire.codec import Data
-    from ..wire.settings import Settings
-    from .ports import Alarm
+from ..wire.settings import Settings
+from .ports import Alarm
 
 
 class Endpoint(Internal):

@@ -9,26 +9,23 @@ from __future__ import annotations
 import logging
 import threading
 import types
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from thespian.actors import Actor, ActorAddress, ActorSystemMessage, PoisonMessage, WakeupMessage
 
 from ...printable import logger
 from ...protocol.errors import NoHandlerError
+from ...protocol.messages import Cargo, Descriptor
 from ...serialization.errors import Failure
 from ...serialization.failures import details_of, text_of
 from ..base import forks
 from ..core.current import running_in
 from ..core.notices import notice
+from ..serving.loop import Loop
 from ..values.cell import Cell, CoroutineCell
 from ..wire.messages import ReplyAddress
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...protocol.messages import Cargo, Descriptor
-    from ..serving.loop import Loop
-    from .endpoint import Endpoint
+from .endpoint import Endpoint
 
 log = logger(__name__)
 

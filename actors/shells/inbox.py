@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import queue
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
+from thespian.actors import ActorAddress
+
+from ...protocol.messages import Cargo
 from ..core.current import running_in
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from thespian.actors import ActorAddress
-
-    from ...protocol.messages import Cargo
-    from .endpoint import Endpoint
+from .endpoint import Endpoint
 
 
 class ProgramInbox(queue.Queue[Any]):

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from thespian.actors import ActorAddress
 
 from ...protocol.errors import FarrefError, NotAnEndpointError
+from ...protocol.messages import Descriptor
 from ...serialization.contains import references_in
-from ...serialization.pickling import dumps
+from ...serialization.pickling import Reference, dumps
 from ..core.core import Internal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ...protocol.messages import Descriptor
-    from ...serialization.pickling import Reference
 
 
 def refuse_references(message: object, address: ActorAddress) -> None:

@@ -7,31 +7,25 @@ call wakes no thread (see `base.leadership`). Any thread sends.
 
 from __future__ import annotations
 
+import concurrent.futures
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from thespian.actors import WakeupMessage
+from thespian.actors import ActorAddress, WakeupMessage
 
 from ...printable import logger
 from ...protocol.errors import OverloadedError
 from ...serialization.failures import details_of
-from ..base.envelopes import AwaitedIntent, UserIntent
+from ..base.envelopes import AwaitedIntent, Received, UserIntent
 from ..base.framing import Raw
+from ..base.transport import Transport
 from ..calls.futures import Future, is_over
 from ..hosting import bases
 from ..wire.messages import Nudge
+from .endpoint import Endpoint
 from .ports import Alarm, check_not_receiving
 from .receiving import OutsidePort
-
-if TYPE_CHECKING:
-    import concurrent.futures
-
-    from thespian.actors import ActorAddress
-
-    from ..base.envelopes import Received
-    from ..base.transport import Transport
-    from .endpoint import Endpoint
 
 log = logger(__name__)
 

@@ -7,18 +7,14 @@ import heapq
 import math
 import time
 from _thread import allocate_lock
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from ...protocol.delivery import ACK_DELAY
 from ...protocol.errors import WouldBlockError
 from ..base.interrupts import undisturbed
+from ..base.loop import RunLoop
 from ..core.port import Port
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..base.loop import RunLoop
-
 
 JUST_NOW = 0.002
 """Seconds. An endpoint that was asked in that time is busy."""

@@ -15,8 +15,9 @@ import queue
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from thespian.actors import ActorAddress, WatchMessage
 from thespian.system.transport import ReceiveEnvelope
@@ -29,10 +30,6 @@ from ..hosting import bases, simple
 from ..wire.messages import Envelope
 from .own_port import OwnPort
 from .receiving import OutsidePort, Receiver
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 log = logger(__name__)
 

@@ -5,21 +5,18 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
+
+from thespian.actors import ActorAddress
 
 from ..base.interrupts import new_future
 from ..core import port
 from ..hosting import versions
 from ..wire.messages import TO_ENDPOINTS, TO_SHELLS, Joined, LeaveSystem, Serving, check_wire
+from .endpoint import Endpoint
 from .inbox import ProgramInbox
 from .ports import SelfRunning
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from thespian.actors import ActorAddress
-
-    from .endpoint import Endpoint
 
 
 class Receiver(port.Port):

@@ -5,15 +5,12 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from thespian.actors import Actor, ActorTypeDispatcher
+from thespian.actors import Actor, ActorAddress, ActorTypeDispatcher
 
 from ..core.current import frame
 from .mailbox import Mailbox
-
-if TYPE_CHECKING:
-    from thespian.actors import ActorAddress
 
 
 class RefActor(ActorTypeDispatcher):

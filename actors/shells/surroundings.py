@@ -9,13 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 from ..hosting import logs, processes
 from ..wire.messages import Surroundings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Variables: TypeAlias = "Mapping[str, str | None]"
 """Variables of the environment, by name; None removes one."""

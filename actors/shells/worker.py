@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from thespian.actors import ActorSystemMessage
+from thespian.actors import ActorAddress, ActorSystemMessage
 
 from ...protocol.errors import NoHandlerError
 from .ref_actor import RefActor
-
-if TYPE_CHECKING:
-    from thespian.actors import ActorAddress
 
 
 class Worker(RefActor, handlers=False):

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from opentelemetry.metrics import CallbackOptions, Observation, get_meter
 
+from ..inspect.counting import Counting
 from ..inspect.metrics import METRICS, Metric
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..inspect.counting import Counting
 
 _counted: weakref.WeakSet[Counting] = weakref.WeakSet()
 

@@ -21,31 +21,27 @@ Names and attributes are those of OpenTelemetry's conventions for RPC; the rest 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextvars import Token
+from typing import Any, TypeVar
 
 from opentelemetry import context, metrics, propagate, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, StatusCode
 
-from ...protocol.messages import target_of
+from ...protocol.ids import CallId, RRefId
+from ...protocol.messages import Cargo, Request, target_of
 from ...serialization.errors import Failure
 from ...serialization.failures import name_of, text_of
 from ...serialization.payload import Payload
 from ..calls.waiter import Waiter
+from ..core.core import Core
 from ..core.hooks import EndpointHooks, RequestHooks
 from ..hosting.versions import FARREF
+from ..serving.server import Started
 from ..values.wrapper import unwrapped
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextvars import Token
-
-    from ...protocol.ids import CallId, RRefId
-    from ...protocol.messages import Cargo, Request
-    from ..core.core import Core
-    from ..serving.server import Started
-    from ..wire.messages import WorkerInfo
+from ..wire.messages import WorkerInfo
 
 T = TypeVar("T")
 

@@ -20,19 +20,15 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from ...printable import logger
 from ...serialization.by_value import dumps
 from ...serialization.failures import details_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..core.core import Core
-    from ..core.hooks import EndpointHooks
-    from ..inspect.counting import Counting
+from ..core.core import Core
+from ..core.hooks import EndpointHooks
+from ..inspect.counting import Counting
 
 log = logger(__name__)
 

@@ -9,35 +9,29 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from ...printable import logger
 from ...protocol.columns import MANY
-from ...protocol.effects import Collect, Free, Lose, Loss
+from ...protocol.effects import Collect, Effect, Free, Lose, Loss
 from ...protocol.errors import AliasCycleError, OwnerDiedError, ReferenceLostError, RefLostError
+from ...protocol.ids import RRefId, WorkerId
 from ...serialization.by_pickle import ATOMS
 from ...serialization.errors import Failure
 from ...serialization.failures import details_of
 from ...serialization.frozen import Frozen
 from ..core import sites
-from ..core.core import Internal
+from ..core.brief import Later
+from ..core.core import Core, Internal
 from ..core.current import running_in
+from ..core.discards import Hold
 from ..core.duties import under_lock
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ...protocol.effects import Effect
-    from ...protocol.ids import RRefId, WorkerId
-    from ..core.brief import Later
-    from ..core.core import Core
-    from ..core.discards import Hold
-    from .cell import Cell
+from .cell import Cell
 
 log = logger(__name__)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pickle
 import threading
 import time
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -16,7 +17,8 @@ from thespian.actors import ActorAddress
 
 from ...protocol.columns import MANY
 from ...protocol.errors import FarrefError, ForeignReferenceError, ProtocolError, SerializationError
-from ...protocol.messages import Cargo
+from ...protocol.ids import RRefId, WorkerId
+from ...protocol.messages import Cargo, Descriptor
 from ...serialization import by_pickle, pickling, shared
 from ...serialization.by_pickle import (
     ATOMS,
@@ -26,12 +28,13 @@ from ...serialization.by_pickle import (
     dumps_soon,
     fits_slot,
 )
+from ...serialization.definitions import Definition
 from ...serialization.errors import Failure
 from ...serialization.failures import CAUGHT, pass_on
 from ...serialization.frozen import Frozen
 from ...serialization.holes import holed
 from ...serialization.library import Library
-from ...serialization.payload import Payload, grounded_buffers, slots
+from ...serialization.payload import Buffer, Payload, grounded_buffers, slots
 from ...serialization.pickling import (
     DEFINABLE,
     Pickled,
@@ -44,26 +47,16 @@ from ...serialization.pickling import (
 )
 from ...serialization.spaces import SPACES
 from ..base.interrupts import undisturbed
-from ..core.core import Internal
+from ..core.core import Core, Internal
 from ..core.duties import in_mailbox_thread, without_lock
 from ..core.intake import NOTED
+from ..core.registrar_client import RegistrarClient
 from ..wire.cargoes import HEAD, bytes_of
 from ..wire.codec import LONGEST
 from ..wire.messages import WorkerInfo
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from ...protocol.ids import RRefId, WorkerId
-    from ...protocol.messages import Descriptor
-    from ...serialization.definitions import Definition
-    from ...serialization.payload import Buffer
-    from ..core.core import Core
-    from ..core.registrar_client import RegistrarClient
-
-    Share = Callable[[list[RRefId]], tuple[Descriptor, ...]]
-    """Shares all references of a message, or none; called under the endpoint's lock."""
-
+Share = Callable[[list[RRefId]], tuple[Descriptor, ...]]
+"""Shares all references of a message, or none; called under the endpoint's lock."""
 
 _is_reference = Reference.__subclasscheck__
 _id_of = attrgetter("_id")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator
+from typing import Any, cast
 
 import msgspec
 
@@ -13,11 +14,7 @@ from ...protocol.messages import Cargo
 from ...serialization.errors import Failure
 from ...serialization.payload import Payload
 from ...serialization.shared import Segment
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .messages import WorkerInfo
+from .messages import WorkerInfo
 
 HEAD = 2048
 """The most bytes that a message has beside its payload and its references."""

@@ -18,7 +18,8 @@ the messages behind it keep their numbers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import force_setattr, replace
@@ -43,18 +44,13 @@ from ...protocol.messages import (
     strangers_in,
 )
 from ...serialization.definitions import Exported
-from ...serialization.payload import Origin, Payload, said
+from ...serialization.payload import Buffer, Origin, Payload, said
 from ...serialization.shared import Segment
 from ..base.addresses import Address
 from .messages import WorkerInfo, check_payload
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from ...serialization.payload import Buffer
-
-    Written = tuple[bytes, Sequence[object]]
-    """A packet: its bytes, and what travels beside them."""
+Written = tuple[bytes, Sequence[object]]
+"""A packet: its bytes, and what travels beside them."""
 
 LONGEST = 1 << 17
 """A longer payload would be copied too often: it travels beside the bytes."""

@@ -14,8 +14,6 @@ the last call, in which nodes can still join. The first node to do so does it fo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 from msgspec.structs import replace
 
@@ -25,12 +23,10 @@ from ..errors import (
     RendezvousStateError,
     RendezvousTimeoutError,
 )
+from ..ids import WorkerId
+from .limits import RoundLimits, Timeouts
 from .observer import Observer
 from .state import Beat, Close, Join, Leave, Membership, State
-
-if TYPE_CHECKING:
-    from ..ids import WorkerId
-    from .limits import RoundLimits, Timeouts
 
 
 class Decision(msgspec.Struct, frozen=True):

@@ -15,14 +15,9 @@ no beats in that time. Without the bound it would find everybody dead when it wa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from .state import Finish, Leave
-
-if TYPE_CHECKING:
-    from ..ids import WorkerId
-    from .limits import Timeouts
-    from .state import Command, State
+from ..ids import WorkerId
+from .limits import Timeouts
+from .state import Command, Finish, Leave, State
 
 
 class Observer:

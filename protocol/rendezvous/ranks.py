@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ..ids import WorkerId
+from ..ids import WorkerId
 
 _DIGITS = re.compile(r"(\d+)")
 

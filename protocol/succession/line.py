@@ -7,12 +7,10 @@ term gets all that is kept: the one before may have died before it did a request
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Unanswered(msgspec.Struct, frozen=True):

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 import rich.console
 import rich.text
 import typer
+from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from .printable import json_text, printable
-
-if TYPE_CHECKING:
-    from rich.console import ConsoleOptions, RenderableType
 
 
 class PrintableText(rich.text.Text):

@@ -6,11 +6,8 @@ server as their own, but their requests carry that name.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Iterable
+import socket
+from collections.abc import Iterable
 
 LOOPBACK = "127.0.0.1"
 

@@ -9,10 +9,8 @@ for everything that the commands print, and the log's formatters for each record
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 MOST_ROWS = 60
 """The most rows of a table in HTML."""

@@ -23,12 +23,14 @@ import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 try:
     import ray
 except ImportError as error:
     raise ImportError("farref.ray needs Ray: pip install 'farref[ray]'") from error
+from collections.abc import Iterator
+
 from ray.util import get_node_ip_address, placement_group, remove_placement_group
 from ray.util.placement_group import placement_group_table
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
@@ -40,9 +42,6 @@ from .actors.hosting import launched
 from .launch.children import dying_with
 from .launch.joining import ErrorPipe, command, free_port
 from .protocol.errors import SystemDownError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PATIENCE = 60.0
 """Seconds in which Ray places the hosts, and they join, by default."""

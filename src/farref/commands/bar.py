@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,6 @@ from rich.progress import Progress as Bar
 from ..console import Console
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ..trace import Progress
 
 LATE = 2.0

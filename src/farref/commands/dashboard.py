@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import socket
 import threading
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
+from ..actors.api.system import System
 from ..console import echo
 from ..hostnames import LOOPBACK, url
 from ..protocol.errors import SystemDownError
 from .failing import failing
 from .metrics import HostNames
 from .refs import PATIENCE, AnswerTimeout, SystemName, attached
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..actors.api.system import System
 
 LAST = 3
 """Seconds in which the pages hear of the end."""

@@ -5,16 +5,13 @@ A wrong argument is exit code 2, as typer has it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import typer
 
 from ..console import echo
 from ..protocol.errors import FarrefError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @contextmanager

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ..actors.inspect.collecting import COLLECT_PATIENCE
 from ..console import echo, write_json
+from ..protocol.effects import Garbage
 from .failing import failing
 from .refs import SystemName, attached
-
-if TYPE_CHECKING:
-    from ..protocol.effects import Garbage
 
 
 def gc(

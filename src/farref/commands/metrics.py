@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from ..actors.api.system import System
 from ..actors.base.lacks import hint
+from ..actors.core.counters import Counters
 from ..actors.inspect import metrics as table
 from ..actors.inspect.snapshot import count
 from ..console import echo, write, write_json
@@ -18,12 +21,6 @@ from ..hostnames import LOOPBACK, are_ours, url
 from ..protocol.errors import FarrefError, SystemDownError
 from .failing import failing
 from .refs import PATIENCE, AnswerTimeout, SystemName, attached
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ..actors.api.system import System
-    from ..actors.core.counters import Counters
 
 SLOW = 10.0
 """Seconds that a client has to send its request."""

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ..actors.hosting import bases
 from ..console import Console, echo
 from ..protocol.sharing import Sharing
-from ..trace import save, saver
+from ..trace import Story, save, saver
 from .bar import bar
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..trace import Story
 
 PAUSES: dict[bool | None, float] = {True: 0.5, False: 0.0}
 """Seconds between two lines of a trace, with ``--slow`` and ``--fast``."""

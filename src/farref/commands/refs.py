@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -14,19 +14,16 @@ from rich.tree import Tree
 from ..actors.api.system import System
 from ..actors.hosting import directory
 from ..actors.hosting.bases import CLEAR
-from ..actors.inspect.inspection import Role
+from ..actors.inspect.inspection import ReferenceInfo, Role
 from ..actors.inspect.inspector import LEAK_AGE
 from ..actors.inspect.snapshot import Snapshot
+from ..actors.inspect.why import Reason
 from ..console import Console, Text, echo, write_json
 from ..protocol.errors import FarrefError, SystemDownError
 from ..refs.choice import Choice, Order, State, ordered
 from ..refs.table import BAD, LEGEND, QUIET, WIDEST, summary, table, totals
 from ..refs.watch import watch
 from .bar import waiting
-
-if TYPE_CHECKING:
-    from ..actors.inspect.inspection import ReferenceInfo
-    from ..actors.inspect.why import Reason
 
 PATIENCE = 3.0
 """Seconds that an endpoint has to answer, by default."""

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from ..actors.hosting import directory
 from ..console import Console, write, write_json
-from ..trace import EVERYTHING, Only, TraceError, load, show, tell
+from ..trace import EVERYTHING, Only, Progress, Story, TraceError, load, show, tell
 from ..trace.export.perfetto import perfetto
 from ..trace.export.tracetest import trace_test
+from ..trace.records import Record, Recording
 from .bar import bar
 from .failing import failing
 from .live import watch
 from .options import SaveOption, check_suffix, save_story, writing
 from .refs import complete_name
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..trace import Progress, Story
-    from ..trace.records import Record, Recording
-
 ROWS = 1_000
 """Rows that are printed without `--all`."""
-
 
 Form = Literal["perfetto", "test"]
 """The forms in which a trace can be exported."""

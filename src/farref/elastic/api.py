@@ -6,14 +6,12 @@ The names are those of torch's elastic rendezvous. Nothing here imports torch.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import timedelta
-
-    from ..protocol.rendezvous import Member
+from ..protocol.rendezvous import Member
 
 Token = Any
 """A backend returns it with a state, to recognise later whether that state is still stored."""

@@ -24,17 +24,22 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from ..printable import logger
 from ..protocol.errors import RendezvousConnectionError, RendezvousError, RendezvousStateError
-from ..protocol.rendezvous import Attendant, Membership, State, decode, encode
+from ..protocol.ids import WorkerId
+from ..protocol.rendezvous import (
+    Attendant,
+    Membership,
+    RoundLimits,
+    State,
+    Timeouts,
+    decode,
+    encode,
+)
+from .api import RendezvousBackend
 from .network import start_thread
-
-if TYPE_CHECKING:
-    from ..protocol.ids import WorkerId
-    from ..protocol.rendezvous import RoundLimits, Timeouts
-    from .api import RendezvousBackend
 
 T = TypeVar("T")
 

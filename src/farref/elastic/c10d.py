@@ -9,16 +9,14 @@ from __future__ import annotations
 import base64
 import secrets
 from abc import abstractmethod
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..actors.rendezvous.handler import checked_run_id
 from ..protocol.errors import RendezvousConnectionError, RendezvousStateError
 from .api import RendezvousBackend, Token
 from .network import within
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _NEVER = "farref: nothing is stored"
 """No state. A store without a value returns the expected one, so this asks without waiting."""

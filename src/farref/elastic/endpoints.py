@@ -13,23 +13,21 @@ from __future__ import annotations
 
 import socket
 import time
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from ..actors.api.system import System
 from ..actors.base import addresses
 from ..actors.base.errors import InvalidAddress
+from ..actors.rendezvous.handler import RendezvousParameters
 from ..printable import logger
 from ..protocol.errors import RendezvousConnectionError
+from ..protocol.rendezvous import Timeouts
 from . import embedded
+from .api import RendezvousBackend
 from .c10d import C10dRendezvousBackend, tcp_store
 from .etcd import EtcdRendezvousBackend, client
 from .network import is_here, own_address
-
-if TYPE_CHECKING:
-    from ..actors.rendezvous.handler import RendezvousParameters
-    from ..protocol.rendezvous import Timeouts
-    from .api import RendezvousBackend
 
 log = logger(__name__)
 

@@ -7,15 +7,13 @@ store are one transaction of etcd's.
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..actors.rendezvous.handler import checked_run_id
 from ..protocol.errors import RendezvousConnectionError
 from .api import RendezvousBackend, Token
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 
 def client(host: str, port: int, *, timeout: float = 5.0, **options: Any) -> Any:

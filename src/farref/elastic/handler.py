@@ -6,7 +6,7 @@ import secrets
 import socket
 import weakref
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..actors.base import addresses
 from ..actors.rendezvous.handler import (
@@ -17,13 +17,9 @@ from ..actors.rendezvous.handler import (
 from ..printable import logger
 from ..protocol.errors import RendezvousError
 from ..protocol.ids import WorkerId
-from ..protocol.rendezvous import RoundLimits, Timeouts
-from .api import PrefixStore, RendezvousInfo, RendezvousStoreInfo
+from ..protocol.rendezvous import Membership, RoundLimits, Timeouts
+from .api import PrefixStore, RendezvousBackend, RendezvousInfo, RendezvousStoreInfo
 from .attendance import Attendance
-
-if TYPE_CHECKING:
-    from ..protocol.rendezvous import Membership
-    from .api import RendezvousBackend
 
 log = logger(__name__)
 

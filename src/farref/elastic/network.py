@@ -5,17 +5,15 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ..actors.base import tcp
 from ..actors.base.errors import BaseError
 from ..actors.base.lacks import hint
 from ..protocol.errors import RendezvousConnectionError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 T = TypeVar("T")
 

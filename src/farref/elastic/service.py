@@ -8,16 +8,13 @@ use it.
 from __future__ import annotations
 
 from concurrent.futures import CancelledError
-from typing import TYPE_CHECKING
 
 from ..actors.core.current import frame
 from ..actors.rendezvous.client import client_of
+from ..actors.shells.endpoint import Endpoint
 from ..protocol.errors import FarrefError, RendezvousConnectionError
 from ..protocol.store import Op
 from .c10d import StoreRendezvousBackend
-
-if TYPE_CHECKING:
-    from ..actors.shells.endpoint import Endpoint
 
 
 class ServiceRendezvousBackend(StoreRendezvousBackend):

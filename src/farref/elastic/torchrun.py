@@ -14,8 +14,9 @@ still loading.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..actors.rendezvous.handler import RendezvousHandler, RendezvousParameters
 from ..printable import logger
@@ -25,15 +26,11 @@ from ..protocol.errors import (
     RendezvousGracefulExitError,
     RendezvousTimeoutError,
 )
+from ..protocol.rendezvous import Membership, Timeouts
 from .api import RendezvousStoreInfo
 from .c10d import tcp_store
 from .endpoints import RendezvousEndpoint, positive
 from .handler import create_handler as handler_over
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ..protocol.rendezvous import Membership, Timeouts
 
 log = logger(__name__)
 

@@ -14,13 +14,10 @@ import ctypes
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
 
 from ..actors.base.lacks import hint
 from .errors import LaunchError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 GRACE = 20.0
 """Seconds from a signal to the end of a process, which is killed then; schedulers give 30."""

@@ -7,7 +7,8 @@ import contextlib
 import os
 import signal
 import socket
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable
+from typing import Any
 
 import psutil
 
@@ -19,9 +20,6 @@ from .connections import Line, LineError, answer, listener
 from .errors import FAILED, LaunchError
 from .joining import free_port
 from .options import SIGNALS, Options, say
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable
 
 LOOK = 0.05
 """Seconds between two looks for the program's system."""

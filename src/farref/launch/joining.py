@@ -6,13 +6,11 @@ import contextlib
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from ..actors.base import addresses
 from .errors import LaunchError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LONGEST = 4096
 """Bytes of a report: a pipe takes so many at once, though nobody reads yet."""

@@ -11,13 +11,10 @@ from __future__ import annotations
 
 import re
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from .errors import LaunchError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PORT = 1901
 """The port of the first agent, if the launcher names none: one above that of a system."""

@@ -5,14 +5,11 @@ from __future__ import annotations
 import signal
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from ..printable import printable
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from .launchers import Launch
+from .launchers import Launch
 
 SIGNALS: Final = tuple(
     number

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from ..actors.inspect.inspection import ReferenceInfo
+from ..actors.inspect.snapshot import Snapshot
 from ..plurals import some
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..actors.inspect.inspection import ReferenceInfo
-    from ..actors.inspect.snapshot import Snapshot
-
 
 Order = Literal["id", "new", "age", "size", "type", "role", "worker", "handles"]
 """The order of rows: names from a to z, numbers from the greatest down; of `new`, the newest."""

@@ -7,21 +7,17 @@ the colour alone.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from ..actors.core.counters import Counters
+from ..actors.inspect.inspection import ReferenceInfo
+from ..actors.inspect.snapshot import Snapshot
 from ..actors.inspect.why import seconds_text, size_text
 from ..console import Text
 from ..plurals import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from ..actors.inspect.inspection import ReferenceInfo
-    from ..actors.inspect.snapshot import Snapshot
 
 QUIET = "color(244)"
 BAD = "bold color(167)"
@@ -37,7 +33,6 @@ OPTIONAL = 9
 """The least width of columns that are left out if they are empty."""
 Key = tuple[str, str]
 """An endpoint and a reference."""
-
 
 LEGEND = "held by: h handles, t pending calls, forks, messages, v values with it, b loans"
 

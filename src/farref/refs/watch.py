@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast, get_args
+from typing import cast, get_args
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 
-from ..console import Text
+from ..actors.inspect.inspection import ReferenceInfo
+from ..actors.inspect.snapshot import Snapshot
+from ..console import Console, Text
 from ..top.figures import ObjectFigures
 from ..top.screen import ALL, TopView, foot, objects_pane
 from ..top.terminal import interact
 from .choice import Order, ordered
-from .table import LEGEND, QUIET, WIDEST, cells, summary, table
+from .table import LEGEND, QUIET, WIDEST, Key, cells, summary, table
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from rich.console import RenderableType
-
-    from ..actors.inspect.inspection import ReferenceInfo
-    from ..actors.inspect.snapshot import Snapshot
-    from ..console import Console
-    from .table import Key
-
-    Look = Callable[[], tuple[Snapshot, list[ReferenceInfo]]]
+Look = Callable[[], tuple[Snapshot, list[ReferenceInfo]]]
 
 PANES = ("references", "objects by type")
 

@@ -10,13 +10,14 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..actors.api import rpc
 from ..actors.api.ending import named
 from ..actors.api.system import System
 from ..actors.base import addresses
 from ..actors.base.errors import SystemAlreadyRuns
+from ..actors.calls.futures import Future
 from ..actors.hosting.processes import host
 from ..protocol.errors import (
     FarrefError,
@@ -43,9 +44,6 @@ from .world import (
     is_in_world,
     list_of_ranks,
 )
-
-if TYPE_CHECKING:
-    from ..actors.calls.futures import Future
 
 LOOK = 0.05
 """Seconds between two looks for rank 0."""

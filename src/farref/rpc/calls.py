@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import concurrent.futures
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from ..actors.api import rpc
 from ..actors.base.interrupts import Guard
 from ..actors.calls.futures import Future
 from ..actors.core import sites
+from ..actors.wire.messages import WorkerInfo
+from .handles import RRef
 from .options import UNSET_RPC_TIMEOUT
-from .world import endpoint_of
+from .world import RankInfo, endpoint_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from ..actors.wire.messages import WorkerInfo
-    from .handles import RRef
-    from .world import RankInfo
-
-    To = str | int | RankInfo | WorkerInfo
+To = str | int | RankInfo | WorkerInfo
 
 
 def rpc_sync(

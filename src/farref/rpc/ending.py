@@ -6,19 +6,15 @@ import contextlib
 import math
 import sys
 import time
-from typing import TYPE_CHECKING
 
 from ..actors.api.ending import Ending, named
+from ..actors.api.system import System
 from ..actors.base.lives import Watched, wait_for_one
 from ..actors.hosting.processes import host
 from ..actors.inspect.counting import counters
 from ..protocol.errors import FarrefError, FetchTimeoutError, SystemDownError
 from .rounds import GRACE, error_of, round_of
-from .world import Here, current, leave
-
-if TYPE_CHECKING:
-    from ..actors.api.system import System
-    from .world import Ranks
+from .world import Here, Ranks, current, leave
 
 PARTING = 0.5
 """Seconds for which rank 0 waits for the others, at least, after the timeout of its shutdown."""

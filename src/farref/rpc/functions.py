@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from ..actors.calls.futures import Future
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def async_execution(fn: Callable[..., Any]) -> Callable[..., Future[Any]]:

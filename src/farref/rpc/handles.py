@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_origin
+from typing import Any, NoReturn, TypeVar, get_origin
 
+from ..actors.api.system import System
+from ..actors.calls.futures import Future
 from ..actors.core import sites
 from ..actors.core.core import runs_loop
 from ..actors.core.current import chain_in
@@ -16,19 +19,11 @@ from ..actors.handles.proxies import Proxy, Way
 from ..actors.serving.operations import LACK, MADE, OPERATIONS, TYPE
 from ..actors.wire.settings import check_timeout
 from ..protocol.errors import FarrefError, SelfWaitError, SystemDownError, WouldBlockError
-from ..serialization.errors import RemoteTraceback
+from ..protocol.messages import Busy
+from ..serialization.errors import Failure, RemoteTraceback
 from .missing import GRADIENTS
 from .options import UNSET_RPC_TIMEOUT, refuse_devices
-from .world import current, get_worker_info
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..actors.api.system import System
-    from ..actors.calls.futures import Future
-    from ..protocol.messages import Busy
-    from ..serialization.errors import Failure
-    from .world import RankInfo
+from .world import RankInfo, current, get_worker_info
 
 T = TypeVar("T")
 

@@ -8,10 +8,8 @@ replacement instead.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 GRADIENTS = (
     "send gradients as values, and apply them where the parameters are, as in "

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
+from ..actors.calls.futures import Future
 from .calls import remote, rpc_sync
+from .handles import RRef
 from .options import refuse_devices
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..actors.calls.futures import Future
-    from .handles import RRef
 
 
 class RemoteModule:

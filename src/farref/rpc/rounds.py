@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ..actors.api import rpc
 from ..actors.api.ending import named
+from ..actors.calls.futures import Future
 from ..protocol.errors import FetchTimeoutError, SystemDownError, WorkerDiedError
-from .world import dead, list_of_ranks
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from ..actors.calls.futures import Future
-    from .roster import Round
-    from .world import Ranks
+from .roster import Round
+from .world import Ranks, dead, list_of_ranks
 
 WATCH = 0.5
 """Seconds between two looks of rank 0 for dead ranks, while it waits for them."""

@@ -6,22 +6,18 @@ import os
 import re
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..actors.api import rpc
+from ..actors.api.system import System
 from ..actors.base.interrupts import Guard
+from ..actors.wire.messages import WorkerInfo
 from ..actors.wire.settings import LONGEST, timeouts_as_in_torch
 from ..protocol.errors import SystemDownError, WorkerNotFoundError
 from ..serialization.by_value import share_main
+from .meeting import Meeting
 from .missing import name_replacements
-from .roster import MisfitError
-
-if TYPE_CHECKING:
-    from ..actors.api.system import System
-    from ..actors.wire.messages import WorkerInfo
-    from .meeting import Meeting
-    from .roster import Origin, Roster
-
+from .roster import MisfitError, Origin, Roster
 
 NAME = re.compile(r"[A-Za-z0-9_:-]+")
 FIRST = "farref rpc"

@@ -6,12 +6,9 @@ plug-in already, this changes nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pytest
 
 import pytest_farref
-
-if TYPE_CHECKING:
-    import pytest
 
 NAME = "farref"
 """The plug-in's name, for pytest."""

@@ -5,19 +5,14 @@ from __future__ import annotations
 import gc
 import itertools
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from ..actors.api.rpc import rpc_async
-from ..actors.inspect.inspection import references
+from ..actors.api.system import System
+from ..actors.inspect.inspection import ReferenceInfo, references
 from ..actors.shells.program import CallInPort
 from ..protocol.errors import FarrefError, WorkerDiedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ..actors.api.system import System
-    from ..actors.inspect.inspection import ReferenceInfo
 
 PATIENCE = 20.0
 """Seconds: more than the wait of any usual test."""

@@ -12,16 +12,13 @@ is longer, for instance because it is stopped.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..actors.api.system import System
+from ..actors.wire.faults import Counts, Faults
 from ..protocol.errors import WorkerDiedError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..actors.api.system import System
-    from ..actors.wire.faults import Counts, Faults
 
 
 def cut(system: System, one: str, other: str) -> None:

@@ -11,15 +11,11 @@ All raise `ValueError` for an argument out of range.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias, TypedDict, Unpack, get_args
+from collections.abc import Iterable
+from typing import TypeAlias, TypedDict, Unpack, get_args
 
-from ..actors.wire.faults import ACKNOWLEDGEMENT, Rule
+from ..actors.wire.faults import ACKNOWLEDGEMENT, Fault, Rule
 from ..protocol.messages import Message
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..actors.wire.faults import Fault
 
 KINDS = frozenset({ACKNOWLEDGEMENT, *(kind.__name__ for kind in get_args(Message))})
 """The kinds of messages (see `farref.protocol.messages`), and of a packet without messages."""

@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict, deque
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import msgspec
 
+from ..actors.api.system import System
 from ..actors.hosting.children import LEFT
-from ..actors.inspect.overview import quantile
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ..actors.api.system import System
-    from ..actors.inspect.overview import EndpointOverview, NewObject, Overview
+from ..actors.inspect.overview import EndpointOverview, NewObject, Overview, quantile
 
 SHARE = 0.02
 """The part of a core that the answers of all endpoints may take."""

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Table
 
+from ..actors.inspect.overview import NewObject
 from ..actors.inspect.why import seconds_text, size_text
 from ..console import Text
 from ..plurals import counted
 from ..refs.table import BAD, QUIET
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from rich.console import RenderableType
-
-    from ..actors.inspect.overview import NewObject
-    from .figures import EndpointFigures, Event, Figures, ObjectFigures
+from .figures import EndpointFigures, Event, Figures, ObjectFigures
 
 SORTS: dict[str, Callable[[EndpointFigures], float]] = {
     "calls/s": lambda each: -(each.calls or 0),

@@ -9,17 +9,14 @@ import select
 import termios
 import time
 import tty
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
 
+from rich.console import RenderableType
 from rich.live import Live
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from rich.console import RenderableType
-
-    from ..console import Console
-    from .screen import TopView
+from ..console import Console
+from .screen import TopView
 
 T = TypeVar("T")
 

@@ -8,19 +8,14 @@ part (the owner's view, the summary) is the same as in the whole.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..plurals import some
 from ..printable import printable
-from .records import TraceError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from .names import TraceNames
-    from .records import Record
-    from .view import Fork, Object, View
+from .names import TraceNames
+from .records import Record, TraceError
+from .view import Fork, Object, View
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,11 @@ steps that published examples have make sentences.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .names import TraceNames
-    from .records import Record
-    from .view import View
-
+from .names import TraceNames
+from .records import Record
+from .view import View
 
 _PASSES = {"loan": "lends {rref} to", "fork": "shares {rref} with", "back": "gives {rref} back to"}
 

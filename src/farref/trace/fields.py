@@ -6,7 +6,8 @@ fields of messages.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -24,16 +25,12 @@ from ..protocol.messages import (
     Grip,
     Hop,
     Invoke,
+    Message,
     Moved,
     Reply,
     Report,
     Tell,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..protocol.messages import Message
 
 _USER = (Call, Create, Fetch, Invoke, Reply, Tell)
 

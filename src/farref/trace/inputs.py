@@ -7,35 +7,32 @@ reads them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cache
 from types import UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
 
 from ..actors.recording.steps import INPUTS
+from ..protocol.context import Context
+from ..protocol.effects import Effect
 from ..protocol.ids import CallId, ForkId, Number, RRefId, WorkerId
 from ..protocol.messages import (
     BY_NAME,
     Busy,
     Cargo,
     Descriptor,
+    Message,
     Part,
     Passing,
     Report,
     Returned,
 )
+from .records import Record
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from ..protocol.context import Context
-    from ..protocol.effects import Effect
-    from ..protocol.messages import Message
-    from .records import Record
-
-    Worker = Callable[[str], WorkerId]
-    Fields = Mapping[str, Any]
+Worker = Callable[[str], WorkerId]
+Fields = Mapping[str, Any]
 
 Id = TypeVar("Id", RRefId, ForkId, CallId)
 

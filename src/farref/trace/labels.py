@@ -9,8 +9,7 @@ another endpoint: ``call f(A/1 at B)``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
 from ..protocol.messages import (
     BY_NAME,
@@ -30,13 +29,9 @@ from ..protocol.messages import (
 )
 from .facts import stands_for
 from .kinds import LOOKS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from .names import TraceNames
-    from .records import Carried, Record
-    from .view import View
+from .names import TraceNames
+from .records import Carried, Record
+from .view import View
 
 FEW = 3
 """Up to this many references are named one by one; more are counted."""

@@ -17,23 +17,16 @@ and three kinds of view:
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 from ..console import Text
-from .look import KIND, MARK, NOTE, QUIET, STAGE, clip
-from .story import Arrow, ArrowPart, Mark
-from .view import Stage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from .look import Glyphs
-    from .notes import Note
-    from .story import Row, Story
-    from .view import Change, Fork
+from .look import KIND, MARK, NOTE, QUIET, STAGE, Glyphs, clip
+from .notes import Note
+from .story import Arrow, ArrowPart, Mark, Row, Story
+from .view import Change, Fork, Stage
 
 LEFT = 1
 """Cells before the first lane."""

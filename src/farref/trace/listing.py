@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from ..console import Text
-from .look import KIND, MARK, NOTE, QUIET, STAGE
-from .story import Arrow, ArrowPart
-from .view import Stage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .look import Glyphs
-    from .story import Row, Story
-    from .view import Change
+from .look import KIND, MARK, NOTE, QUIET, STAGE, Glyphs
+from .story import Arrow, ArrowPart, Row, Story
+from .view import Change, Stage
 
 
 def item(story: Story, row: Row, look: Glyphs) -> Iterator[Text]:

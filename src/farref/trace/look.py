@@ -8,13 +8,10 @@ wide. An ASCII set serves terminals and files whose encoding has no other charac
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from ..console import Console
 from .kinds import LOOKS
 from .view import Stage
-
-if TYPE_CHECKING:
-    from ..console import Console
 
 KIND = {kind: f"color({look.hue})" for kind, look in LOOKS.items()}
 STAGE = {

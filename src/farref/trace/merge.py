@@ -15,13 +15,8 @@ rules always choose one, so the same recording always gives the same picture:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .progress import Progress, silent
-from .records import TraceError
-
-if TYPE_CHECKING:
-    from .records import Record, Recording
+from .records import Record, Recording, TraceError
 
 Name = tuple[str, str, int]
 

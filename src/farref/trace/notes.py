@@ -16,14 +16,10 @@ fact::
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..printable import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
 
 ANYWHERE = "*"
 LEFT_OUT = "left out: "

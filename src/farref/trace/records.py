@@ -11,17 +11,15 @@ of half a story would be worse than none.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..actors.recording.steps import Head, decode
 from .fields import fields_of, implied
 from .progress import Progress, silent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 
 class TraceError(Exception):

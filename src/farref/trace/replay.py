@@ -10,21 +10,17 @@ reason: either the tables are true, or there are none.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from ..actors.recording.tables_json import SnapshotError, context_of
 from ..actors.recording.tracing import spell, worker_of
 from ..printable import printable
 from ..protocol.context import Context
-from ..protocol.effects import Send
+from ..protocol.effects import Effect, Send
 from ..protocol.errors import FarrefError
 from ..protocol.sharing import DISCIPLINES
 from ..tracetest.show import number_of_lines, table_lines
 from .inputs import TraceInputError, input_of, message_of, perform
-
-if TYPE_CHECKING:
-    from ..protocol.effects import Effect
-    from .records import Record
+from .records import Record
 
 
 class Player:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import io
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 from rich.terminal_theme import TerminalTheme
 
@@ -19,13 +20,7 @@ from ..printable import json_text
 from .export.page import page
 from .progress import Progress, silent
 from .show import show
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from .story import Story
-
+from .story import Story
 
 WIDTH = 110
 """The width of a saved picture, in cells."""

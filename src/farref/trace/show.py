@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Iterator
 
-from ..console import Text
+from ..console import Console, Text
 from ..plurals import counted, plural
 from .kinds import LOOKS
 from .lanes import layout, part
 from .listing import item
-from .look import QUIET, STAGE, glyphs
+from .look import QUIET, STAGE, Glyphs, glyphs
+from .story import Story
 from .view import Stage
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Iterator
-
-    from ..console import Console
-    from .look import Glyphs
-    from .story import Story
 
 NAMED = 20
 """If the rows are limited, at most this many left or lost things are named."""

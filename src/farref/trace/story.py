@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from string import ascii_lowercase
-from typing import TYPE_CHECKING
 
 from ..plurals import counted, one
 from ..printable import printable
@@ -25,14 +25,8 @@ from .merge import merge
 from .names import TraceNames, base
 from .notes import Fact, Note, found, left_out
 from .progress import Progress, silent
-from .records import TraceError
+from .records import Record, Recording, TraceError
 from .view import Change, Fork, Object, Stage, View
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .records import Record, Recording
-
 
 LOSSES = {
     "creator": ": nobody will make it",

@@ -22,14 +22,11 @@ So a loan is over when its call has been answered and nobody holds the reference
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from .records import Record
+from .records import Record
 
 
 class Stage(Enum):

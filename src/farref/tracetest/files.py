@@ -13,18 +13,15 @@ line; ``pytest --rewrite`` writes the actual output instead.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from ..protocol.errors import FarrefError
 from .errors import BadCommandError
 from .language import run
 from .show import summarize
 from .world import World
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 RULE = "----"
 

@@ -7,10 +7,12 @@ docstring begins with the command's form; a test compares the documentation with
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..protocol.delivery import Packet
+from ..protocol.effects import Effect
 from ..protocol.messages import BY_NAME, Cargo, Passing, Tell
 from ..protocol.sharing import DISCIPLINES
 from ..trace.inputs import TraceInputError, message_of, perform
@@ -18,12 +20,7 @@ from ..world.net import Transit
 from .errors import BadCommandError, Stopped
 from .show import table_lines
 from .words import Words, parse_value
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..protocol.effects import Effect
-    from .world import World
+from .world import World
 
 # ---- setting the scene
 

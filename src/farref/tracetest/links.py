@@ -7,21 +7,17 @@ delivered, lost or duplicated. Only ``tick`` makes time pass.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from ..plurals import plural
 from ..protocol.delivery import Channel, Packet
 from ..protocol.errors import ProtocolError
+from ..protocol.ids import WorkerId
+from ..protocol.messages import Message
 from ..world.net import Transit
+from ..world.shell import Shell
 from .reasons import why_dropped
 from .show import listed, message_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..protocol.ids import WorkerId
-    from ..protocol.messages import Message
-    from ..world.shell import Shell
 
 
 class WorldLinks:

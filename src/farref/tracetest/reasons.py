@@ -6,9 +6,10 @@ would show the effect instead of the reason.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..protocol.borrowing import BorrowingUser
+from ..protocol.context import Context
+from ..protocol.delivery import Channel, Packet
+from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ..protocol.lending import LendingUser
 from ..protocol.messages import (
     AliasGone,
@@ -29,14 +30,9 @@ from ..protocol.messages import (
     Reply,
     Returned,
 )
+from ..protocol.owner import Owner
+from ..protocol.user import User
 from .show import lent_by_owner, listed, request_name
-
-if TYPE_CHECKING:
-    from ..protocol.context import Context
-    from ..protocol.delivery import Channel, Packet
-    from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
-    from ..protocol.owner import Owner
-    from ..protocol.user import User
 
 
 def why_kept(context: Context, rref: RRefId) -> str:

@@ -8,11 +8,14 @@ numbers count up by one, are shown as one: ``A/1..A/1000``.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, assert_never
+from collections.abc import Iterable, Iterator, Sequence
+from typing import assert_never
 
 import msgspec
 
+from ..protocol.alias import Alias
 from ..protocol.borrowing import BorrowingUser
+from ..protocol.context import Context
 from ..protocol.effects import (
     Collect,
     Confirmed,
@@ -53,15 +56,9 @@ from ..protocol.messages import (
     Report,
     Request,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from ..protocol.alias import Alias
-    from ..protocol.context import Context
-    from ..protocol.owner import Owner
-    from ..protocol.state import Name, Waiting
-    from ..protocol.user import User
+from ..protocol.owner import Owner
+from ..protocol.state import Name, Waiting
+from ..protocol.user import User
 
 SHORTEST_RUN = 4
 """Fewer equal lines than this are shown one by one."""

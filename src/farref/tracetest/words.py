@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-from ..protocol.ids import CallId, RRefId
+from ..protocol.ids import CallId, RRefId, WorkerId
 from ..protocol.messages import Busy
 from .errors import BadCommandError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..protocol.ids import WorkerId
-    from .world import World, WorldEndpoint
+from .world import World, WorldEndpoint
 
 CLAUSES = ("with", "into", "on", "within", "at", "for", "is", "unacknowledged")
 """Words that begin a clause of a command."""

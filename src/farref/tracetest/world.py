@@ -12,33 +12,36 @@ from __future__ import annotations
 
 import pickle
 from collections import deque
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
 
 from ..actors.recording.tables_json import SnapshotError, context_of
 from ..actors.recording.tracefile import FileSink
 from ..actors.recording.tracing import Tracer
 from ..protocol.context import Context
 from ..protocol.delivery import Packet
-from ..protocol.effects import Free, Look, Send
+from ..protocol.effects import Effect, Free, Look, Send, Settle
 from ..protocol.errors import FarrefError, ProtocolError
-from ..protocol.ids import WorkerId
-from ..protocol.messages import Create, Delete, Fetch, RefRemoved, Tell, target_of
-from ..world.net import Net
+from ..protocol.ids import CallId, RRefId, WorkerId
+from ..protocol.messages import (
+    Create,
+    Delete,
+    Descriptor,
+    Fetch,
+    Message,
+    RefRemoved,
+    Request,
+    Tell,
+    target_of,
+)
+from ..protocol.sharing import Sharing
+from ..world.net import Net, Transit
 from ..world.shell import Shell
 from .errors import BadCommandError, Stopped
 from .links import WorldLinks
 from .reasons import why_kept, why_queued, why_silent
 from .show import effect_text, message_text, name_text, owner_text, table_lines, user_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from ..protocol.effects import Effect, Settle
-    from ..protocol.ids import CallId, RRefId
-    from ..protocol.messages import Descriptor, Message, Request
-    from ..protocol.sharing import Sharing
-    from ..world.net import Transit
 
 T = TypeVar("T")
 

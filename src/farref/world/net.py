@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from ..protocol.delivery import Packet
+from ..protocol.ids import WorkerId
+from ..protocol.messages import Message
 from .shell import Shell
-
-if TYPE_CHECKING:
-    from ..protocol.ids import WorkerId
-    from ..protocol.messages import Message
 
 ShellT = TypeVar("ShellT", bound=Shell)
 

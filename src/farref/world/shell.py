@@ -12,12 +12,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, assert_never
+from collections.abc import Collection, Iterable
+from typing import assert_never
 
 from ..actors.recording.recorded import Recorded
+from ..actors.recording.tracing import Tracer
+from ..protocol.context import Context
 from ..protocol.effects import (
     Collect,
     Confirmed,
+    Effect,
     Fail,
     Free,
     Hand,
@@ -34,17 +38,19 @@ from ..protocol.effects import (
     Unstopped,
     Weigh,
 )
-from ..protocol.messages import Cargo, Create, Reply, Tell, target_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from ..actors.recording.tracing import Tracer
-    from ..protocol.context import Context
-    from ..protocol.effects import Effect
-    from ..protocol.holders import HolderReport
-    from ..protocol.ids import CallId, RRefId, WorkerId
-    from ..protocol.messages import Descriptor, Message, Request, UserMessage
+from ..protocol.holders import HolderReport
+from ..protocol.ids import CallId, RRefId, WorkerId
+from ..protocol.messages import (
+    Cargo,
+    Create,
+    Descriptor,
+    Message,
+    Reply,
+    Request,
+    Tell,
+    UserMessage,
+    target_of,
+)
 
 
 class Shell(ABC):
