@@ -80,7 +80,7 @@ class Replicator(MultiProcReplicator):
         # Messages whose address, or an address in them, is not known yet, by their target.
         self._parked: dict[object, deque[TransmitIntent]] = {}
         self._parking = threading.RLock()
-        self._child_procs = []
+        self._child_procs: list[ChildInfo] = []
         super().__init__(*arguments)
 
     # -- sending ----------------------------------------------------------------------
@@ -261,7 +261,8 @@ class Replicator(MultiProcReplicator):
 class Admin(Replicator, ThespianAdmin):
     """The admin of a system."""
 
-    asLogProc: ChildInfo | None = None  # noqa: N815 (Thespian's)
+    asLogger: ActorAddress | None  # noqa: N815 (Thespian's)
+    asLogProc: ChildInfo | None = None  # noqa: N815
     _dormant: Dormant | None = None
 
     def log_to(self, address: ActorAddress, dormant: Dormant) -> None:
