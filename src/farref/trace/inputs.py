@@ -20,7 +20,6 @@ from ..protocol.effects import Effect
 from ..protocol.ids import CallId, ForkId, Number, RRefId, WorkerId
 from ..protocol.messages import (
     BY_NAME,
-    Busy,
     Cargo,
     Descriptor,
     Message,
@@ -54,79 +53,41 @@ def perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
 
 
 def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
-    give = _Give(fields, worker)
-    match fields.get("do") or fields["by"]:
-        case "own":
-            made = context.own(serial=bool(fields.get("serial", True)))
-            if "rref" in fields and made != give.rref("rref"):
-                raise TraceInputError(f"the next object would be {made}, and not {fields['rref']}")
-            return []
-        case "hold":
-            context.hold(give.rref("rref"))
-            return []
-        case "take_up":
-            return context.take_up(give.cargo().descriptors[0])
-        case "drop":
-            return context.drop(*give.rrefs("rrefs"))
-        case "fork":
-            # A fork that was refused is not in the trace.
-            context.fork_all((give.rref("rref"),), give.worker("to"), lost=True)
-            return []
-        case "lend":
-            replies = bool(fields.get("replies", True))
-            context.lend_all((give.rref("rref"),), give.worker("to"), replies=replies)
-            return []
-        case "abandon":
-            return context.abandon(give.cargo().descriptors)
-        case "release":
-            return context.release(give.cargo().descriptors)
-        case "create":
-            target = give.maybe_rref("target")
-            return context.create(give.to(), give.cargo(), target)[1]
-        case "call":
-            return context.call(give.to(), give.cargo(), give.chain())[1]
-        case "invoke":
-            chain = give.chain()
-            return context.invoke(give.rref("rref"), give.cargo(), chain, give.maybe_to())[1]
-        case "fetch":
-            return context.fetch(
-                give.rref("rref"),
-                give.chain(),
-                copy=bool(fields.get("copy", True)),
-                direct=bool(fields.get("direct", False)),
-                follow=bool(fields.get("follow", True)),
-            )[1]
-        case "cancel":
-            return context.cancel(give.call(), interrupt=bool(fields.get("interrupt", False)))
-        case "tell":
-            return context.tell(give.to(), give.cargo())
-        case "reply":
-            return context.reply(give.call(), give.cargo())
-        case "refuse":
-            return context.refuse(give.call(), give.cargo())
-        case "resolve":
-            serial = bool(fields.get("serial", True))
-            return context.resolve(give.rref("rref"), serial=serial)
-        case "waits":
-            run, nth = give.call("run"), int(fields["nth"])
-            return context.waits(run, give.maybe_call(), nth, str(fields.get("what", "")))
-        case "suspect_cycle":
-            return context.suspect_cycle(give.rrefs("rrefs"), cuts=bool(fields.get("cuts", True)))
-        case (
-            "done" | "give_up_cycle" | "pause" | "refuse_cancel" | "resume" | "scanned"
-            | "stand_for" | "suspect" | "weigh_cycle"
-        ) as method:  # fmt: skip
-            arguments = [give.field(name, kind) for name, kind in INPUTS[method].items()]
-            effects: list[Effect] = getattr(context, method)(*arguments)
-            return effects
+    give, what = _Give(fields, worker), fields.get("do") or fields["by"]
+    match what:
         case "receive":
             return context.receive(give.worker("peer"), message_of(fields, worker))
         case "died":
             return context.died(give.worker("peer"), _lost(fields, give))
         case "buried":
             return context.bury(give.worker("peer"))
-        case other:
-            raise TraceInputError(f"no machine has an input {other!r}")
+        case _ if what not in INPUTS:
+            raise TraceInputError(f"no machine has an input {what!r}")
+    flags = {name for name, kind in INPUTS[what].items() if kind is bool or type(kind) is tuple}
+    said = {name: bool(fields[name]) for name in flags if name in fields}
+    if what == "own":
+        made = context.own(**said)
+        if "rref" in fields and made != give.field("rref", RRefId):
+            raise TraceInputError(f"the next object would be {made}, and not {fields['rref']}")
+        return []
+    given = {n: give.field(n, kind) for n, kind in INPUTS[what].items() if n not in flags}
+    match what:
+        case "fork":  # one that was refused is not in the trace
+            context.fork_all((given["rref"],), given["to"], lost=True)
+            return []
+        case "lend":
+            context.lend_all((given["rref"],), given["to"], **said)
+            return []
+        case "drop":
+            return context.drop(*given["rrefs"])
+        case "take_up":
+            return context.take_up(given["carries"].descriptors[0])
+        case "abandon" | "release":
+            given["carries"] = given["carries"].descriptors
+    effects = getattr(context, what)(*given.values(), **said)
+    if type(effects) is tuple:  # with an id before them
+        effects = effects[1]
+    return effects or []
 
 
 def message_of(fields: Fields, worker: Worker) -> Message:
@@ -174,9 +135,14 @@ class _Give:
         self._worker = worker
 
     def field(self, name: str, kind: Any) -> Any:
-        """The field *name*; an empty list is left out in a line."""
-        is_list = get_origin(kind) is tuple
-        return self.value(kind, self._fields.get(name) if is_list else self._fields[name])
+        """The field *name*, of an input; an empty list, and what may be None, is left out."""
+        if name == "carries":
+            return self.cargo()
+        if name == "to":  # of a sent message its receiver
+            name = "to" if self._fields.get("to") or "peer" not in self._fields else "peer"
+        value = self._fields.get(name, "" if kind is str else None)
+        optional = kind is str or get_origin(kind) in (tuple, UnionType)
+        return self.value(kind, value if optional else self._fields[name])
 
     def value(self, kind: Any, value: Any) -> Any:
         origin, parts = get_origin(kind), get_args(kind)
@@ -205,35 +171,8 @@ class _Give:
             )
         return value
 
-    def to(self) -> WorkerId:
-        """The endpoint to ask; of a sent message the receiver."""
-        return self.worker("to" if self._fields.get("to") else "peer")
-
-    def maybe_to(self) -> WorkerId | None:
-        return self.to() if self._fields.get("to") or "peer" in self._fields else None
-
     def worker(self, name: str) -> WorkerId:
         return self._worker(self._fields[name])
-
-    def rref(self, name: str) -> RRefId:
-        return self._id(RRefId, self._fields[name])
-
-    def maybe_rref(self, name: str) -> RRefId | None:
-        return self.rref(name) if self._fields.get(name) else None
-
-    def rrefs(self, name: str) -> tuple[RRefId, ...]:
-        found: tuple[RRefId, ...] = self.value(tuple[RRefId, ...], self._fields.get(name))
-        return found
-
-    def chain(self) -> tuple[Busy, ...]:
-        found: tuple[Busy, ...] = self.value(tuple[Busy, ...], self._fields.get("chain"))
-        return found
-
-    def call(self, name: str = "call") -> CallId:
-        return self._id(CallId, self._fields[name])
-
-    def maybe_call(self) -> CallId | None:
-        return self.call() if self._fields.get("call") else None
 
     def cargo(self) -> Cargo:
         label = None if self._fields.get("elsewhere") else self._fields.get("label") or None
