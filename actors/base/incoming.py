@@ -54,31 +54,6 @@ LARGE_READ: Final = 1 << 20  # bytes per read of a large message, so others get 
 class InConnection:
     """Used only by the thread that runs the loop."""
 
-    __slots__ = (
-        "_accepted",
-        "_acceptor",
-        "_acked",
-        "_backlog",
-        "_closed",
-        "_decoder",
-        "_frames",
-        "_inbox",
-        "_limits",
-        "_on_change",
-        "_on_passed",
-        "_poller",
-        "_prompt",
-        "_reading",
-        "_scratch",
-        "_sock",
-        "ack_due",
-        "handled",
-        "in_ring",
-        "refused",
-        "remote",
-        "sender",
-    )
-
     def __init__(
         self,
         sock: socket.socket,
@@ -298,8 +273,6 @@ class InConnection:
 
 class SecureInConnection(InConnection):
     """An encrypted connection, in which bytes may wait that the poller does not see."""
-
-    __slots__ = ("_unsent",)
 
     _sock: SecureSocket
 

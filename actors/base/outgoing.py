@@ -101,28 +101,6 @@ class ConnectionState(enum.Enum):
 class OutConnection:
     """The messages for one peer, and their socket."""
 
-    __slots__ = (
-        "_acked",
-        "_acks",
-        "_again_at",
-        "_dialler",
-        "_ends",
-        "_events",
-        "_outbox",
-        "_target",
-        "_tried",
-        "_unacked",
-        "address",
-        "deadline",
-        "dirty",
-        "enqueued",
-        "parts",
-        "sock",
-        "state",
-        "used",
-        "written",
-    )
-
     def __init__(self, outbox: Sender, address: Address) -> None:
         """Dial *address*.  Raises OSError if nobody is there."""
         self._outbox = outbox

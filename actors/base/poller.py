@@ -131,11 +131,6 @@ class _Poll:
 class Poller:
     """``epoll``, a table of owners, and an ``eventfd`` to wake it."""
 
-    __slots__ = (
-        *("_began", "_bell", "_epoll", "_owners", "_pause", "_resumes", "_spin", "_wakened"),
-        *("asleep", "watched"),
-    )
-
     def __init__(self, spin: float) -> None:
         """Spin for up to *spin* seconds before sleeping; 0 never spins."""
         self.asleep = 0
