@@ -31,7 +31,6 @@ class Entries(msgspec.Struct):
     # ---- looking up
 
     def find(self, rref: RRefId) -> Owner | User | None:
-        """The entry of *rref*, if there is one."""
         return self.state.owners.get(rref) or self.state.users.get(rref)
 
     def entry(self, rref: RRefId) -> Owner | User:
@@ -308,12 +307,10 @@ class Entries(msgspec.Struct):
     # ---- ids
 
     def allocate_rref(self) -> RRefId:
-        """The id of a new object."""
         self.state.rrefs += 1
         return RRefId(self.state.me, self.state.rrefs)
 
     def allocate_fork(self) -> ForkId:
-        """The id of a new fork."""
         self.state.forks += 1
         return ForkId(self.state.me, self.state.forks)
 

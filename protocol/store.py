@@ -50,7 +50,6 @@ class Table:
         self._answers: dict[WorkerId, OrderedDict[int, Answer]] = {}
 
     def has(self, keys: tuple[str, ...]) -> bool:
-        """Whether all of them are there."""
         return all(key in self.values for key in keys)
 
     def do(self, op: Op) -> Answer:

@@ -21,7 +21,6 @@ from .by_value import is_shared_main
 from .failures import pass_on
 
 ATOMS = frozenset({NoneType, bool, int, float, complex, str})
-"""Numbers, texts and None."""
 _all_atoms = ATOMS.issuperset
 NAMED = frozenset({FunctionType, BuiltinFunctionType, type})
 MOST_PARTS = 64

@@ -126,7 +126,6 @@ _OWN: dict[Any, Any] = {
     **{type(getattr(dataclasses, name)): (lambda _, name=name: name) for name in _MARKS},
 }
 REDUCERS = ChainMap(_OWN, *cp.Pickler.dispatch_table.maps)
-"""The dispatch table."""
 
 
 class ByValuePickler(cp.Pickler):  # type: ignore[misc]  # cloudpickle has no types
@@ -152,7 +151,6 @@ class ByValuePickler(cp.Pickler):  # type: ignore[misc]  # cloudpickle has no ty
         return NotImplemented
 
     def reduce_function(self, function: Any) -> Any:
-        """How a function is pickled by value."""
         if not dispatches(function):
             return super().reducer_override(function)
         made = vars(functools.singledispatch(len))
@@ -160,7 +158,6 @@ class ByValuePickler(cp.Pickler):  # type: ignore[misc]  # cloudpickle has no ty
         return _dispatching, (dict(function.registry),), attributes
 
     def reduce_class(self, kind: type) -> Any:
-        """How a class is pickled by value."""
         there = {n: v for n, v in vars(kind).items() if type(v) not in _DESCRIPTORS}
         start = {n: v for n, v in there.items() if n in _AT_START}
         start["__qualname__"] = kind.__qualname__

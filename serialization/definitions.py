@@ -90,8 +90,6 @@ def load(data: bytes) -> tuple[Any, tuple[Space, list[Any]] | None]:
 
 
 class DefinitionUnpickler(pickle.Unpickler):
-    """Unpickles a definition."""
-
     def persistent_load(self, binding: Any) -> Any:
         """A global, which is one object however often it comes."""
         return binding[0].once(*binding[1:])

@@ -31,8 +31,6 @@ _libc.madvise.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
 
 
 class Memory(mmap.mmap):
-    """Mapped memory."""
-
     populated = False
     """Whether `copy_into` has asked for all of its pages."""
 

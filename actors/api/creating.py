@@ -89,7 +89,6 @@ def create_worker(
     env: Variables | None,
     cwd: Folder | None,
 ) -> WorkerInfo:
-    """Create a worker, asked for by the endpoint of *front*."""
     apart = front.core.port.runs_by_itself
     there = surroundings.of_this_process(env, cwd, apart=apart)
     made = _spawn(front, Worker, name, threads=threads, on=on, surroundings=there)
@@ -107,7 +106,6 @@ def create_actor(
     requirements: dict[str, Any] | None,
     on: str | dict[str, Any] | None,
 ) -> ActorAddress:
-    """Create an actor, asked for by the endpoint of *front*."""
     if not hasattr(actor_class, "_is_ref_actor"):
         raise TypeError(
             f"farref.create needs a class of RefActors, not {actor_class!r}; a plain actor is "

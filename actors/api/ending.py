@@ -41,8 +41,6 @@ NAMED = 10
 
 
 class Ending:
-    """The end of one program."""
-
     def __init__(self, endpoint: Endpoint, *, last: bool) -> None:
         """*last*: the system ends with this program."""
         self._endpoint = endpoint

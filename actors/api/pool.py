@@ -41,8 +41,6 @@ ENDING = 0.01
 
 
 class _Member:
-    """A worker of the pool, and the number of its tasks."""
-
     def __init__(self, info: WorkerInfo) -> None:
         self.info = info
         self.running = 0
@@ -253,7 +251,6 @@ class WorkerPool(Executor):
         future.set_running_or_notify_cancel()
 
     def _dispatch(self) -> None:
-        """Give tasks to workers, as long as there are both."""
         while True:
             with self._changed:
                 free = [each for each in self._members if each.running < self._threads]

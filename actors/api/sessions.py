@@ -21,12 +21,10 @@ def entered() -> list[Any]:
 
 
 def enter(system: object) -> None:
-    """This program is part of *system* from now on."""
     _entered.append((os.getpid(), system))
 
 
 def leave(system: object) -> None:
-    """This program is not part of *system* any more."""
     _entered[:] = [entry for entry in _entered if entry[1] is not system]
 
 

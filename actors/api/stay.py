@@ -76,8 +76,6 @@ STOP_PATIENCE = 12.0
 
 
 class Leaving:
-    """How a program leaves its system."""
-
     def __init__(self, graceful: bool) -> None:
         self.graceful = graceful
         self.lines: list[str] = []
@@ -85,8 +83,6 @@ class Leaving:
 
 
 class Stay:
-    """The stay of one program in one system."""
-
     def __init__(
         self,
         asys: Any,
@@ -109,7 +105,6 @@ class Stay:
         self._threads = threads
         self.asys = asys
         self.name = settings.system
-        """The system's name."""
         self.place = place
         self.attached = attached
         """Another program has started the system, or this host's part of it."""

@@ -86,7 +86,6 @@ def place(host: str, port: int) -> str:
 
 
 def admin_address(settings: SystemSettings) -> Address:
-    """The well-known address of the admin of the system of *settings*."""
     path = rundir.admin_path(settings.directory, settings.name)
     if settings.tcp:
         return Address(at(settings.host, settings.port), path, settings.host, settings.port)
@@ -113,7 +112,6 @@ def socket_path_of(settings: SystemSettings, key: str) -> str:
 
 
 def is_numeric(host: str) -> bool:
-    """Whether *host* is a numeric address, and no name."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -122,7 +120,6 @@ def is_numeric(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether numeric *host* can be reached from this host only."""
     return host.startswith("127.") or host == "::1"
 
 
@@ -132,7 +129,6 @@ def exposed(*hosts: str) -> str:
 
 
 def family(host: str) -> socket.AddressFamily:
-    """The family of numeric *host*."""
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
@@ -269,7 +265,6 @@ def split(spec: object, default: int = DEFAULT_PORT) -> tuple[str, int]:
 
 
 def cannot_listen(host: str, port: int, error: OSError) -> InvalidAddress:
-    """What to raise when listening at *host* and *port* has failed with *error*."""
     why = {
         errno.EADDRINUSE: f"port {port} is in use, maybe by another system (see `farref ps`): give"
         " another one as port=",

@@ -33,7 +33,6 @@ class Bell:
             pass
 
     def silence(self) -> None:
-        """Take back all ringing."""
         try:
             while len(os.read(self.descriptor, 4096)) == 4096:
                 pass

@@ -63,7 +63,6 @@ _live: weakref.WeakSet[Abandonable] = weakref.WeakSet()
 
 
 def register(transport: Abandonable) -> None:
-    """Remember *transport*, which this process has made."""
     _live.add(transport)
 
 

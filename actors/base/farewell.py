@@ -100,7 +100,6 @@ def _end() -> None:
 
 
 def _do(seconds: float, *steps: Callable[[], object]) -> None:
-    """Do *steps*, in *seconds*."""
     signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
     for step in steps:
         try:

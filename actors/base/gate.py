@@ -66,7 +66,6 @@ class Visitor:
         poller.add(sock.fileno(), READABLE, self)
 
     def has_spoken(self) -> bool:
-        """Whether it has sent anything by now."""
         if not self.preamble and not self.closed:
             self.on_event(READABLE)
         return bool(self.preamble)
@@ -102,7 +101,6 @@ class Visitor:
         self._on_refused(self, why)
 
     def close(self) -> None:
-        """Hang up without a word."""
         self.refuse("")
 
     def abandon(self) -> None:
@@ -112,7 +110,6 @@ class Visitor:
 
 
 def hang_up(sock: socket.socket, notice: bytes = b"") -> None:
-    """Close *sock*, after a *notice*."""
     if notice:
         with contextlib.suppress(OSError):
             # Closing with unread bytes would reset the connection, maybe before the notice is read.

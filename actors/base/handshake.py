@@ -306,7 +306,6 @@ class Acceptor:
 
     @property
     def silent(self) -> bool:
-        """Whether nothing has come yet."""
         return not self._received and self.peer is None
 
     def _introduced(self, start: int, proof_size: int) -> None:

@@ -81,7 +81,6 @@ class Inbox:
             self.ring.append(source)
 
     def next(self) -> Source | None:
-        """The source to deliver one message from."""
         while self.ring:
             source = self.ring[0]
             if not source:

@@ -168,7 +168,6 @@ class Delayed:
         self.handler = handler
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Run the handler, or delay it."""
         self._interrupts.take(self.handler, number, frame)
 
 

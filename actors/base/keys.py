@@ -31,7 +31,6 @@ MAKE: Final = "make one with: farref key FILE"
 
 
 def new() -> bytes:
-    """A new key."""
     return os.urandom(SIZE)
 
 

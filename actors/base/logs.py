@@ -71,8 +71,6 @@ def adopt() -> None:
 
 
 class _Sender(logging.Handler):
-    """Sends records to the logger process."""
-
     def __init__(self, to: ActorAddress, transport: Transport) -> None:
         super().__init__()
         self._to, self._transport = to, transport

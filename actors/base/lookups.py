@@ -20,8 +20,6 @@ GOOD_FOR: Final = 10.0  # seconds; longer than a connection may take to be made
 
 
 class Lookups:
-    """The names that one process looks up."""
-
     def __init__(self, wake: Callable[[], None]) -> None:
         """Call *wake*, in another thread, when a name has been resolved."""
         self._wake = wake

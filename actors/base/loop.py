@@ -111,7 +111,6 @@ class RunLoop:
     # -- from any thread --------------------------------------------------------------
 
     def is_leader(self) -> bool:
-        """Whether the calling thread is the one that runs the loop."""
         return self.leadership.leader == get_ident()
 
     def is_interrupted(self) -> bool:
@@ -512,7 +511,6 @@ class RunLoop:
             self._ack_due.append(connection)
 
     def acknowledge(self) -> None:
-        """Acknowledge handled messages to every sender."""
         due, self._ack_due = self._ack_due, []
         for connection in due:
             connection.ack_due = False

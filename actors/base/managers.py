@@ -259,8 +259,6 @@ class Replicator(MultiProcReplicator):
 
 
 class Admin(Replicator, ThespianAdmin):
-    """The admin of a system."""
-
     asLogger: ActorAddress | None  # noqa: N815 (Thespian's)
     asLogProc: ChildInfo | None = None  # noqa: N815
     _dormant: Dormant | None = None
@@ -271,7 +269,6 @@ class Admin(Replicator, ThespianAdmin):
         super().h_LoggerConnected(ReceiveEnvelope(address, LoggerConnected()))
 
     def logger_started(self, process: ChildInfo) -> None:
-        """Note that the logger runs as *process*."""
         self.asLogProc = process
 
     def h_LoggerConnected(self, envelope: ReceiveEnvelope) -> bool:  # noqa: ARG002 (Thespian's)
@@ -319,8 +316,6 @@ class Admin(Replicator, ThespianAdmin):
 
 
 class Manager(Replicator, ActorManager):
-    """Runs one actor."""
-
     def __init__(self, *arguments: Any) -> None:
         self._ended: deque[ActorAddress] = deque(maxlen=ENDS)
         super().__init__(*arguments)

@@ -303,7 +303,6 @@ class Outbox:
             self.pending = [c for c in self.pending if c.is_pending]
 
     def snapshot(self) -> list[OutConnection]:
-        """The connections right now."""
         with self.lock:
             return list(self._connections.values())
 

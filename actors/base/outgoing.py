@@ -89,8 +89,6 @@ class Sender(Protocol):
 
 
 class ConnectionState(enum.Enum):
-    """The stages of a connection."""
-
     RETRYING = enum.auto()
     CONNECTING = enum.auto()
     SHAKING = enum.auto()

@@ -20,8 +20,6 @@ log = logger(__name__)
 
 
 class Refusals:
-    """The refusals of one process."""
-
     def __init__(self, me: Address) -> None:
         """For connections to *me*."""
         self._me = me.key if me.well_known else f"an actor at {me.host or 'this host'}"

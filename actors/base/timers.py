@@ -43,7 +43,6 @@ class Timers:
         return messages
 
     def __len__(self) -> int:
-        """Pending wake-ups."""
         return len(self.heap)
 
     def pending(self) -> list[float]:

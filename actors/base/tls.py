@@ -118,7 +118,6 @@ def server_context(given: Encryption) -> ssl.SSLContext:
 
 @functools.lru_cache(maxsize=4)
 def client_context(given: Encryption) -> ssl.SSLContext:
-    """The settings of a dialler."""
     return _context(ssl.PROTOCOL_TLS_CLIENT, given)
 
 
@@ -278,7 +277,6 @@ class SecureSocket(ssl.SSLSocket):
     # -- the methods of a socket ------------------------------------------------------
 
     def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
-        """As of a socket."""
         try:
             return super().recv(buflen, flags)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):

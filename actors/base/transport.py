@@ -105,7 +105,6 @@ class Transport:
     # -- addresses --------------------------------------------------------------------
 
     def getAdminAddr(self, capabilities: object) -> ActorAddress:  # noqa: ARG002 (contract)
-        """The address of this system's admin."""
         return self._admin
 
     @classmethod

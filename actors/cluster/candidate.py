@@ -91,8 +91,6 @@ class Silent(msgspec.Struct, frozen=True):
 
 
 class Candidate(SystemActor):
-    """A candidate for the role of the registrar."""
-
     takes = wire.TO_CANDIDATE
     title = "the registrar"
     log = log

@@ -164,7 +164,6 @@ class Deaths:
             self._settled.difference_update(message.workers)
 
     def begin_to_beat(self) -> None:
-        """Begin to beat."""
         self._beat_at = time.monotonic()
 
     def beat(self, now: float) -> None:

@@ -285,5 +285,4 @@ class Elected(MembershipService):
 
     @property
     def empty(self) -> bool:
-        """Whether no host is left."""
         return not self._hosts

@@ -65,7 +65,6 @@ class FailureDetector:
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to watch."""
         return self._liveness is None and not self._programs
 
     def count_silence(self, seconds: float | None) -> None:
@@ -91,7 +90,6 @@ class FailureDetector:
             self.expect(worker)
 
     def expect(self, worker: WorkerId) -> None:
-        """Expect beats of *worker*."""
         if self._liveness:
             self._liveness.watch(worker)
 
@@ -107,7 +105,6 @@ class FailureDetector:
             self._liveness.forget(worker)
 
     def tick(self) -> Noticed:
-        """A tick has passed."""
         ended = [worker for worker in self._programs if not self._processes[worker].alive()]
         silent = []
         for worker in self._liveness.tick() if self._liveness else ():

@@ -59,7 +59,6 @@ class Forwarder:
     # ---- ticks
 
     def tick(self) -> Due:
-        """A tick has passed."""
         self._ticks += 1
         self._unheard += 1
         return Due(

@@ -14,8 +14,6 @@ from ..wire.messages import HostInfo, Spawn
 
 
 class RegisteredEndpoint(msgspec.Struct):
-    """An endpoint of the system."""
-
     address: ActorAddress
     place: str
     """The address of its host. Empty for the registrar's host, if there are no others."""
@@ -40,16 +38,13 @@ class Members(MutableMapping[WorkerId, RegisteredEndpoint]):
             self._list(worker, member)
 
     def named(self, name: str) -> Collection[WorkerId]:
-        """The members of this name."""
         return self._having.get(("name", name), ())
 
     def at(self, address: ActorAddress) -> Collection[WorkerId]:
-        """The member at this address."""
         there = self._having.get(("address", _mark(address)), ())
         return [worker for worker in there if self._table[worker].address == address]
 
     def on(self, place: str) -> Collection[WorkerId]:
-        """The members on the host at this place."""
         return self._having.get(("place", place), ())
 
     def made_for(self, asker: ActorAddress, token: int) -> Collection[WorkerId]:

@@ -81,7 +81,6 @@ class MembershipService:
         raise NotImplementedError
 
     def tell_all(self, message: wire.Died | wire.AllSettled) -> None:
-        """Send *message* to every endpoint."""
         for member in self._members.values():
             self.send(member.address, message)
 

@@ -185,7 +185,6 @@ class Core(Internal):
 
     @under_lock
     def record_no_more(self) -> None:
-        """Stop recording."""
         if self.tracer is not None and isinstance(self.context, Recorded):
             self.tracer.close()
             self.context, self.tracer = self.context.plain, None
@@ -383,7 +382,6 @@ class Core(Internal):
         return self.address if worker == self.me else self.peers.addresses.get(worker)
 
     def owner(self, rref: RRefId) -> WorkerInfo:
-        """Return the owner of *rref*."""
         with self.lock:
             owner = self.context.owner_of(rref)
             address = self.address_of(owner)
@@ -392,7 +390,6 @@ class Core(Internal):
         return WorkerInfo(owner, address)
 
     def owner_id(self, rref: RRefId) -> WorkerId:
-        """Return the id of the owner of *rref*."""
         with self.lock:
             return self.context.owner_of(rref)
 

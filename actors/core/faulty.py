@@ -66,7 +66,6 @@ class Gate:
             self._cut.difference_update(names)
 
     def counts(self) -> Counts:
-        """The counts of the packets so far."""
         with self._lock:
             return msgspec.structs.replace(self._counts, struck=self._counts.struck.copy())
 
@@ -160,7 +159,6 @@ class Gate:
 
 
 def kinds_of(packet: Packet) -> frozenset[str]:
-    """The names of the kinds of messages in *packet*."""
     return frozenset(type(message).__name__ for message in packet.messages) or frozenset(
         (ACKNOWLEDGEMENT,)
     )

@@ -36,7 +36,6 @@ FORGET = 60.0
 
 
 def in_words(what: What) -> str:
-    """*what* as a text."""
     words, *parts = what if isinstance(what, tuple) else (what,)
     return str(words).format(*parts) if parts else str(words)
 

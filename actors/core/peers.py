@@ -41,7 +41,6 @@ class Peers:
         self._writing = threading.Lock()
 
     def learn(self, worker: WorkerId, address: ActorAddress) -> None:
-        """Note the *address* of *worker*."""
         if worker in self.resolved:  # nearly always: the lock is not worth it
             return
         if not _is_local(address):

@@ -19,8 +19,6 @@ MAX_INBOX_BYTES = 64 << 20
 
 
 class Connection(Protocol):
-    """A connection to one peer."""
-
     def write_now(self, data: bytes) -> bool:
         """Send the bytes of a packet. In any thread.
 

@@ -202,7 +202,6 @@ class RegistrarClient:
         self._port.post(self.registrar, Settled(self._core.me, dead))
 
     def beat(self) -> None:
-        """Send the registrar a sign of life."""
         self.unheard += self.answered
         beat, send_raw = Heartbeat(self._core.me, self.answered), self._port.send_raw
         if send_raw is None or not send_raw(self.registrar, beat_frame(beat)):

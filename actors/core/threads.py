@@ -23,8 +23,6 @@ AGAIN: Final = 0.05
 
 
 class Threads:
-    """The threads of one endpoint."""
-
     def __init__(self, wake: Callable[[], object] = bool) -> None:
         """*wake* has the mailbox thread call `again` soon."""
         self._wake = wake

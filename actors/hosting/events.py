@@ -60,7 +60,6 @@ class JsonFormatter(logging.Formatter):
     """Each record as one line of JSON, with the attributes above."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """*record* as a line."""
         said = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname,

@@ -32,7 +32,6 @@ class TextFormatter(logging.Formatter):
         super().__init__("%(levelname)s %(processName)s %(name)s: %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        """*record* as text."""
         return printable(super().format(record), lines=True)
 
 
@@ -47,7 +46,6 @@ class NotThespian(logging.Filter):
     """Lets through records that are not Thespian's own, and Thespian's errors."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to show *record*."""
         its_own = record.name.split(".")[0] == "Thespian" or record.processName in PROCESSES
         return record.levelno >= logging.ERROR or not its_own
 
@@ -128,7 +126,6 @@ class _ToProgram(logging.Handler):
         self._fallback = fallback
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send *record*."""
         try:
             self._to.write(msgspec.json.encode(vars(record), enc_hook=repr) + b"\n")
             self._to.flush()

@@ -139,7 +139,6 @@ class Inspector(Internal):
         return Inspected(question.token, rows, self._counting.read(), stops=stops)
 
     def close(self) -> None:
-        """Stop answering."""
         self._pool.close()
 
     def _answer(self, question: Inspect, reply: Callable[[Inspected], object]) -> None:

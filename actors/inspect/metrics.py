@@ -25,8 +25,6 @@ UP = "farref_up"
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric."""
-
     name: str
     """Without ``farref_`` and ``_total``."""
     help: str

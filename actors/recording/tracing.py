@@ -97,14 +97,12 @@ class Tracer:
             self._fail(sink, error)
 
     def remove(self, sink: Sink) -> None:
-        """Stop recording to *sink*."""
         if sink in self.sinks:
             self.flush()
             self.sinks = tuple(each for each in self.sinks if each is not sink)
             sink.close()
 
     def close(self) -> None:
-        """Stop recording."""
         self._write(("leave", self._clock(), self._me))
         for sink in self.sinks:
             self.remove(sink)

@@ -356,7 +356,6 @@ def _end_all() -> None:
 
 
 def client_of(front: Front) -> Client:
-    """The client of *front*'s endpoint."""
     with _making:
         if front not in _clients:
             _clients[front] = Client(front)

@@ -60,7 +60,6 @@ class Hosted:
 
     @property
     def state(self) -> State:
-        """The run's state."""
         return self.run.state
 
     def copy(self) -> tuple[object, ...]:

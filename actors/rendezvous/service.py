@@ -86,13 +86,11 @@ class Service(Replica):
         return news
 
     async def leave(self, run: str, node: WorkerId) -> None:
-        """Remove *node*."""
         if run in self.runs:
             self.do(self.runs[run], Leave((node,)))
             await self.committed()
 
     async def close(self, run: str, timeouts: Timeouts, join: Join) -> None:
-        """Close the run."""
         self.do(self._hosted(run, timeouts, join), Close())
         await self.committed()
 
@@ -140,7 +138,6 @@ class Service(Replica):
         return found
 
     async def keys(self, run: str, number: int, node: WorkerId) -> list[str]:
-        """The keys of the store."""
         hosted = self._known(run)
         hosted.check_member(node, number)
         found = list(hosted.table.values)

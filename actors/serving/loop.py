@@ -125,7 +125,6 @@ class Loop(Internal):
 
     @property
     def queued(self) -> int:
-        """The number of pieces of work that have not begun."""
         return len(self._inbox)
 
     def stop(self) -> None:

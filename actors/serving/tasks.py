@@ -28,7 +28,6 @@ class NamedTask(asyncio.Task[Any]):
 
 
 def make_loop() -> asyncio.AbstractEventLoop:
-    """Return a new loop for `run`."""
     loop = asyncio.new_event_loop()
     loop.set_task_factory(make_task)
     return loop

@@ -71,12 +71,10 @@ class ActorPort(SelfRunning):
         return ThespianWatch([self._bell.descriptor]) if self._bell else None
 
     def silence(self) -> None:
-        """Empty the bell, which has rung."""
         if self._bell:
             self._bell.silence()
 
     def do_left(self) -> None:
-        """Do the work that other threads left."""
         while self.left:
             self.left.popleft()()
 

@@ -38,8 +38,6 @@ LAST_WORDS = 2.0
 
 
 class Handlers:
-    """The handlers of one actor."""
-
     def __init__(self, actor: Actor, loop: Loop, send: Callable[[ActorAddress, Any], None]) -> None:
         self._actor = actor
         self._loop = loop

@@ -137,8 +137,6 @@ class BuffersReplyPart(ReplyPart, frozen=True, tag=6):
 
 
 class AckPart(_Row, frozen=True, tag=7):
-    """An `Ack`."""
-
     namer: Namer
     number: Number
     parent: Namer

@@ -137,7 +137,6 @@ class State(msgspec.Struct, frozen=True):
 
     @property
     def empty(self) -> bool:
-        """Whether nobody is there."""
         return not (self.participants or self.waiting or self.spares)
 
     def seat(self, node: WorkerId) -> Seat | None:

@@ -66,7 +66,6 @@ def html_table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[objec
 
 
 def html_text(text: object) -> str:
-    """*text* in HTML."""
     import html  # noqa: PLC0415 - a plain program does not need it
 
     return html.escape(printable(text))

@@ -73,7 +73,6 @@ class Child:
         self._killing = asyncio.get_running_loop().call_later(GRACE, self.kill)
 
     def kill(self) -> None:
-        """Kill it."""
         self._send(signal.SIGKILL)
 
     def _send(self, number: int) -> None:

@@ -46,7 +46,6 @@ class First:
         self._code: int | None = None
         """The exit code of all agents, if the program's does not count."""
         self._signalled = False
-        """This node has got a signal."""
         self._up: dict[str, Any] | None = None
         """The address of the program's system, while it runs."""
         self._ended = False

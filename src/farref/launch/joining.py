@@ -41,7 +41,6 @@ class ErrorPipe:
         return ""
 
     def close(self) -> None:
-        """Close this end."""
         os.close(self._mine)
 
 

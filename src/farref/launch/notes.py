@@ -27,7 +27,6 @@ class RunNote:
 
 
 def path_in(folder: Path, run: str) -> Path:
-    """The note's file for the *run*."""
     return folder / f".farref-run-{hashlib.sha256(run.encode()).hexdigest()[:12]}"
 
 

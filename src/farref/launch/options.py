@@ -45,12 +45,10 @@ class Options:
 
     @property
     def nnodes(self) -> int:
-        """The number of nodes."""
         return self.launch.nnodes or 1
 
     @property
     def rank(self) -> int:
-        """The number of this node."""
         return self.launch.node_rank or 0
 
 

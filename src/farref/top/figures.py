@@ -23,8 +23,6 @@ MOST_EVENTS = 200
 
 
 class EndpointFigures(msgspec.Struct, frozen=True):
-    """One endpoint."""
-
     name: str
     host: str
     silent: str

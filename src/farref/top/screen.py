@@ -238,7 +238,6 @@ there are several."""
 
 
 def objects_pane(objects: Iterable[ObjectFigures], view: TopView) -> Pane:
-    """Groups of objects."""
     columns = ("objects", "right"), ("type", "left"), ("owner", "left"), ("created at", "rest")
     found = [each for each in objects if view.has(each.type, each.owner, each.site)]
 

@@ -36,7 +36,6 @@ _USER = (Call, Create, Fetch, Invoke, Reply, Tell)
 
 
 def fields_of(step: steps.Step) -> dict[str, Any]:
-    """The fields of *step*."""
     head: dict[str, Any] = {"at": spell(step.at), "kind": steps.kind_of(step), "time": step.time}
     match step:
         case steps.JoinStep(sharing=sharing, tables=tables):

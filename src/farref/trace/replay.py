@@ -34,7 +34,6 @@ class Player:
         """Messages that the machines want sent and that are still unsent: receiver and text."""
 
     def take(self, record: Record) -> None:
-        """Play one more record."""
         at = record.at
         if record.kind == "join":
             self._join(record)

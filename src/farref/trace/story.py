@@ -97,8 +97,6 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The summary of a trace."""
-
     user: Counter[str]
     control: Counter[str]
     objects: int

@@ -158,7 +158,6 @@ class Shell(ABC):
             self.tracer.effect(effect)
 
     def carry_out(self, effect: Effect) -> None:
-        """Carry out one effect."""
         match effect:
             case Send(to=to, message=message):
                 if self.tracer:
