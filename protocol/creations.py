@@ -28,10 +28,6 @@ class Asked:
         self._waiting[number] = None
         return next(iter(self._waiting))  # numbers only grow, so the first is the least
 
-    def awaits(self, number: int) -> bool:
-        """Whether the owner has not acknowledged this creation."""
-        return number in self._waiting
-
     def acknowledged(self, number: int) -> bool:
         """Note that the owner has it. Returns whether no creation is outstanding any more."""
         self._waiting.pop(number, None)

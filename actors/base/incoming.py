@@ -85,8 +85,8 @@ class InConnection:
         self._decoder = FrameDecoder(limits.max_message_bytes)
         self._frames: deque[Frame] = deque()
         self._backlog = 0
-        self._accepted = False
-        self._closed = False
+        self.accepted = False
+        self.closed = False
         self._reading = True
         self._prompt = False
         self._acked = 0
@@ -102,23 +102,13 @@ class InConnection:
         return len(self._frames)
 
     @property
-    def accepted(self) -> bool:
-        """Whether the peer has authenticated."""
-        return self._accepted
-
-    @property
-    def closed(self) -> bool:
-        """Whether nothing more will be read."""
-        return self._closed
-
-    @property
     def peer(self) -> Address | None:
         """The sender, once the handshake is over."""
         return self._acceptor.peer
 
     def has_spoken(self) -> bool:
         """Whether the peer has sent anything by now.  If it had not before, this reads once."""
-        if self._acceptor.silent and not self._closed:
+        if self._acceptor.silent and not self.closed:
             self.on_event(READABLE)
         return not self._acceptor.silent
 
@@ -137,7 +127,7 @@ class InConnection:
         fresh = not decoder.partial and decoder.large is None
         try:
             target = None if fresh else decoder.destination()
-            if not self._accepted:
+            if not self.accepted:
                 frames = self._shake_hands()
             elif target is not None:
                 count = self._sock.recv_into(target[:LARGE_READ])
@@ -178,7 +168,7 @@ class InConnection:
             return None
         if self._acceptor.peer is None:
             return []
-        self._accepted = True
+        self.accepted = True
         self.sender = ActorAddress(self._acceptor.peer)
         self._on_change(self)
         return self._decoder.feed(self._acceptor.rest)
@@ -209,7 +199,7 @@ class InConnection:
 
     def reconsider_reading(self, *, relaxed: bool) -> None:
         """Stop reading when too much waits to be handled; go on when half of it is done."""
-        if self._closed:
+        if self.closed:
             return
         limits = self._limits
         count, size = len(self._frames), self._backlog
@@ -235,7 +225,7 @@ class InConnection:
             self._prompt
             or frame[0] == DATA_ACK_NOW
             or self.handled - self._acked >= ACK_EVERY
-            or (self._closed and not self._frames)
+            or (self.closed and not self._frames)
         ):
             self.acknowledge()
             return False
@@ -247,7 +237,7 @@ class InConnection:
             self._acked = self.handled
 
     def _write(self, count: int) -> bool:
-        if self._closed:
+        if self.closed:
             return False
         try:
             # Eight bytes are written whole or not at all.  A sender that does not read its
@@ -258,16 +248,16 @@ class InConnection:
 
     def close(self) -> None:
         """Stop reading.  The messages read so far are still delivered."""
-        if not self._closed:
+        if not self.closed:
             self.acknowledge()
-            self._closed = True
+            self.closed = True
             self._poller.remove(self._sock.fileno())
             self._sock.close()
             self._on_change(self)
 
     def abandon(self) -> None:
         """In a forked child: close the parent's socket, and send nothing."""
-        self._closed = True
+        self.closed = True
         self._sock.close()
 
 
@@ -286,26 +276,26 @@ class SecureInConnection(InConnection):
         if events & WRITABLE and self._reading:
             self._poller.change(self._sock.fileno(), READABLE)
         super().on_event(events)
-        while not self._closed and self._reading and self._sock.pending():
+        while not self.closed and self._reading and self._sock.pending():
             super().on_event(events)
 
     def reconsider_reading(self, *, relaxed: bool) -> None:
         """As its base.  Bytes that wait make an event in the next iteration of the loop."""
         before = self._reading
         super().reconsider_reading(relaxed=relaxed)
-        if self._reading and not before and not self._closed and self._sock.pending():
+        if self._reading and not before and not self.closed and self._sock.pending():
             self._poller.change(self._sock.fileno(), READABLE | WRITABLE)
 
     def refuse(self, why: str, notice: bytes = b"") -> None:
         """As its base.  A stranger that has not begun TLS gets the notice in the clear."""
-        if notice and not self._closed and not self._sock.made:
+        if notice and not self.closed and not self._sock.made:
             self._sock.send_clear(notice)
             notice = b""
         super().refuse(why, notice)
 
     def _write(self, count: int) -> bool:
         # If the kernel does not take an encrypted count, the same bytes must be offered again.
-        if self._closed:
+        if self.closed:
             return False
         try:
             if self._unsent:

@@ -31,13 +31,13 @@ class Loop(Internal):
     def __init__(self, *, cancels: bool = False) -> None:
         """With *cancels*, work that awaits at the end is cancelled, and has time to clean up."""
         self._cancels = cancels
-        self._begun = False
+        self.begun = False
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         """None before the first work, and after the actor has ended."""
         self._lock = threading.Lock()
         """Guards the beginning of the loop, and its end."""
-        self._open = False
+        self.open = False
         """Whether the actor is an endpoint that has not ended."""
         self._core: Core | None = None
         self._context = contextvars.Context()
@@ -57,21 +57,11 @@ class Loop(Internal):
         self._core = core
         self._context = contextvars.copy_context()
         core.loop_thread = 0
-        self._open = True
-
-    @property
-    def begun(self) -> bool:
-        """Whether there has been work."""
-        return self._begun
-
-    @property
-    def open(self) -> bool:
-        """Whether queued work will run: from `start` until `stop`."""
-        return self._open
+        self.open = True
 
     def _running(self) -> asyncio.AbstractEventLoop | None:
         """Returns the loop, and starts it if need be. None before `start` and after `stop`."""
-        if self._loop is None and self._open:
+        if self._loop is None and self.open:
             self._begin_thread()
         return self._loop
 
@@ -80,10 +70,10 @@ class Loop(Internal):
 
         with self._lock:
             core = self._core
-            if core is None or self._loop is not None or not self._open:
+            if core is None or self._loop is not None or not self.open:
                 return  # another thread was faster
             self._loop = loop = tasks.make_loop()
-            self._begun = True
+            self.begun = True
             core.threads.start(self._run, f"farref loop {core.me}", loop, core)
 
     def queue(self, work: Callable[[], Any]) -> None:
@@ -130,7 +120,7 @@ class Loop(Internal):
     def stop(self) -> None:
         """Start no more work. May be called again."""
         with self._lock:
-            self._open = False
+            self.open = False
             loop, self._loop = self._loop, None
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # another thread was faster
