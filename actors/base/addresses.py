@@ -23,6 +23,7 @@ import os
 import re
 import socket
 import time
+from contextlib import suppress
 
 import msgspec
 
@@ -130,6 +131,19 @@ def exposed(*hosts: str) -> str:
 
 def family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def is_here(host: str) -> bool:
+    """Whether *host* is this machine, that is, whether one of its addresses can be bound."""
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    for family, kind, _, _, address in found:
+        with suppress(OSError), socket.socket(family, kind) as probe:
+            probe.bind(address)
+            return True
+    return False
 
 
 def is_address(host: str) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from farref import System, SystemDownError
+from farref.actors.base.addresses import is_here
 from farref.elastic import (
     RendezvousConnectionError,
     RendezvousParameters,
@@ -25,7 +26,7 @@ from farref.elastic import (
 from farref.elastic.embedded import KEY, Place
 from farref.elastic.endpoints import RendezvousEndpoint
 from farref.elastic.etcd import EtcdRendezvousBackend, client
-from farref.elastic.network import is_here, own_address, within
+from farref.elastic.network import own_address, within
 from farref.protocol.rendezvous import decode
 
 from ..marks import TORCH

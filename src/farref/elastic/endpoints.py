@@ -27,7 +27,7 @@ from . import embedded
 from .api import RendezvousBackend
 from .c10d import C10dRendezvousBackend, tcp_store
 from .etcd import EtcdRendezvousBackend, client
-from .network import is_here, own_address
+from .network import own_address
 
 log = logger(__name__)
 
@@ -108,7 +108,7 @@ class RendezvousEndpoint:
 
     def _serves(self, params: RendezvousParameters) -> bool:
         here = params.get_as_bool("is_host")
-        return is_here(self.host) if here is None else here
+        return addresses.is_here(self.host) if here is None else here
 
     def _service(
         self, params: RendezvousParameters, patience: float, timeout: float

@@ -1,4 +1,4 @@
-"""Machines and ports of an agent: whether a host is this machine, and this machine's address."""
+"""An agent's address, its threads, and calls that may hang."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from contextlib import suppress
 from typing import Any, TypeVar
 
-from ..actors.base import tcp
+from ..actors.base import addresses, tcp
 from ..actors.base.errors import BaseError
 from ..actors.base.lacks import hint
 from ..protocol.errors import RendezvousConnectionError
@@ -18,22 +17,9 @@ from ..protocol.errors import RendezvousConnectionError
 T = TypeVar("T")
 
 
-def is_here(host: str) -> bool:
-    """Whether *host* is this machine, that is, whether one of its addresses can be bound."""
-    try:
-        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
-    except OSError:
-        return False
-    for family, kind, _, _, address in found:
-        with suppress(OSError), socket.socket(family, kind) as probe:
-            probe.bind(address)
-            return True
-    return False
-
-
 def own_address(host: str, port: int) -> str:
     """The address by which others reach this machine, given one that all of them reach."""
-    if is_here(host):
+    if addresses.is_here(host):
         return host
     try:
         return tcp.address_seen_by(host, port)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import socket
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -56,15 +55,8 @@ class Meeting:
     @property
     def is_here(self) -> bool:
         """Whether this machine is rank 0's."""
-        if self.rank == 0 or self.host is None or self._loopback:
-            return True
-        numeric = self._numeric
-        with socket.socket(addresses.family(numeric)) as probe:
-            try:
-                probe.bind((numeric, 0))
-            except OSError:
-                return False
-        return True
+        alone = self.rank == 0 or self.host is None or self._loopback
+        return alone or addresses.is_here(self._numeric)
 
     def wait_for_name(self, seconds: float) -> None:
         """Wait until the name of rank 0's machine resolves. Raises `ValueError`."""
