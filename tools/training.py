@@ -1,6 +1,6 @@
 """The system that `pictures.py` looks at: it trains, searches, fails at times, loses workers."""
 
-# ruff: noqa: D101, S311, T201 (a program without secrets, which says that it works)
+# ruff: noqa: S311, T201 (a program without secrets, which says that it works)
 
 import itertools
 import os

@@ -22,9 +22,8 @@ from ..core.current import chain_in, frame
 from ..handles.front import Front
 from ..handles.parts import parts_of
 from ..handles.rref import RRef
-from ..values.making import made_as
 from ..values.several import Several, check_number
-from ..values.wrapper import ByValue
+from ..values.wrapper import ByValue, made_as
 from ..wire.messages import WorkerInfo
 from ..wire.settings import check_timeout
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import math
 import mmap
 import os
@@ -33,6 +34,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from ...features import peer_uid
+from ...printable import logger
 from . import addresses, rundir, tcp
 from ._thespian import thesplog
 from .addresses import Address
@@ -42,7 +44,6 @@ from .handshake import ANY_ADMIN, CROWDED, GONE, NONCE, Acceptor, wanted
 from .inbox import Inbox
 from .incoming import READ_SIZE, InConnection, SecureInConnection
 from .poller import READABLE, Poller
-from .refusals import Refusals
 from .settings import SystemSettings
 
 ACCEPTS_PER_TURN: Final = 64
@@ -129,6 +130,46 @@ class _Door:
     def on_event(self, events: int) -> None:  # noqa: ARG002 (contract of DescriptorOwner)
         """A peer has dialled."""
         self._accept(self)
+
+
+PERIOD: Final = 10.0
+EVENT: Final = "connection.refused"
+log = logger(__name__)
+
+
+class Refusals:
+    """Logs one refused connection in :data:`PERIOD` seconds, with the number of those in between.
+
+    A stranger can cause a thousand refusals a second, and must not fill a disk with them.
+    """
+
+    def __init__(self, me: Address) -> None:
+        """For connections to *me*."""
+        self._me = me.key if me.well_known else f"an actor at {me.host or 'this host'}"
+        self._untold = 0
+        self._quiet_until = 0.0
+        self.hand_over: Callable[[logging.LogRecord], object] = _log
+        """Takes each record that is to be logged."""
+
+    def tell(self, who: str, why: str) -> None:
+        """Log that a connection from *who* was refused, or count it for the next record."""
+        now = perf_counter()
+        if now < self._quiet_until:
+            self._untold += 1
+            return
+        more = f", and {self._untold} more before" if self._untold else ""
+        self._quiet_until, self._untold = now + PERIOD, 0
+        text, args = "%s refused a connection from %s: %s%s", (self._me, who, why, more)
+        extra = {"farref_event": EVENT, "farref_peer": who, "farref_cause": why}
+        record = log.makeRecord(
+            log.name, logging.WARNING, __file__, 0, text, args, None, extra=extra
+        )
+        self.hand_over(record)
+
+
+def _log(record: logging.LogRecord) -> None:
+    if log.isEnabledFor(record.levelno):
+        log.handle(record)
 
 
 class Listener:

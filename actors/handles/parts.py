@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.sites import Place
-from ..values.making import made_as
 from ..values.several import PART, ResultPart
+from ..values.wrapper import made_as
 
 
 def parts_of(

@@ -19,9 +19,8 @@ from ...protocol.ids import RRefId
 from ..core import sites
 from ..core.current import chain_in
 from ..core.sites import Place
-from ..values.making import made_as
 from ..values.several import Several
-from ..values.wrapper import ByValue
+from ..values.wrapper import ByValue, made_as
 from .front import Front
 from .parts import parts_of
 

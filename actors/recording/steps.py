@@ -20,7 +20,7 @@ shipped machines again, and has their tables at each step.
 A saved trace begins with a row that is not a step, its `Head`.
 
 The kinds are for the reader, which checks rows against them. The tracer writes tuples (see
-`encoding`), which are faster to make, and never imports this module.
+`tracing`), which are faster to make, and never imports this module.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ import msgspec
 
 from ...protocol.ids import CallId, Number, RRefId, WorkerId
 from ...protocol.messages import Busy, Descriptor, Grip, Message, Report
-from .encoding import FORMAT
+from .tracing import FORMAT
 
 
 class Head(msgspec.Struct, frozen=True, array_like=True, tag="trace"):

@@ -30,7 +30,7 @@ from ..core.core import Core, Internal
 from ..core.current import CurrentRun, running_in
 from ..core.duties import in_mailbox_thread
 from ..values.cell import Cell
-from ..values.making import Made
+from ..values.wrapper import Made
 from .turns import Turns
 
 Finish = Callable[[Request, Cell], object]

@@ -64,11 +64,10 @@ from ..core.intake import NOTED
 from ..core.registrar_client import RegistrarClient
 from ..handles.rref import RRef
 from ..values.cell import LATER, Cell, CoroutineCell
-from ..values.making import Made
 from ..values.objects import Objects, Stored
 from ..values.packing import LEAVING, Pack, Packer, opened
 from ..values.several import PART, ResultPart, check_run
-from ..values.wrapper import ByValue
+from ..values.wrapper import ByValue, Made
 from . import operations
 from .cancels import Cancels, cancel_on
 from .loop import Loop

@@ -39,6 +39,34 @@ class OnResult(Wrapper, frozen=True):
         raise NotImplementedError
 
 
+class Making(OnResult, frozen=True):
+    """Its result becomes an object of this kind, and comes as `Made`.
+
+    The caller asks for that (``remote(to, fn, frozen=True)``); *fn* does not return a marker. So
+    functions that know nothing of farref can be used (``np.load``), and no marker can turn up
+    inside a value. `RRef` has the same keywords for values that exist already.
+    """
+
+    frozen: bool = False
+    serial: bool = True
+
+    def changed(self, result: Any) -> Made:
+        return Made(result, self.frozen, self.serial)
+
+
+def made_as(function: Any, *, frozen: bool, serial: bool) -> Any:
+    """*function*, or the name of a method, as a task with a result of this kind."""
+    return Making(function, frozen, serial) if frozen or not serial else function
+
+
+class Made(msgspec.Struct, frozen=True):
+    """A result on its way to its store; it is frozen there, and not on the loop."""
+
+    value: Any
+    frozen: bool
+    serial: bool
+
+
 class ByValue(Wrapper, frozen=True):
     """It gets values for the references among its arguments; see `resolving`."""
 

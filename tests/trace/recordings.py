@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from farref.actors.recording.encoding import FORMAT, encode
-from farref.actors.recording.tracing import worker_of
+from farref.actors.recording.tracing import FORMAT, encode, worker_of
 from farref.protocol.ids import RRefId
 from farref.trace.inputs import message_of
 from farref.trace.records import Record, Recording, group, parse

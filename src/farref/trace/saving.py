@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rich.terminal_theme import TerminalTheme
 
-from ..actors.recording.encoding import FORMAT
+from ..actors.recording.tracing import FORMAT
 from ..console import Console
 from ..printable import json_text
 from .export.page import page

@@ -10,10 +10,9 @@ from ..console import Console, Text
 from ..plurals import counted, plural
 from .kinds import LOOKS
 from .lanes import layout, part
-from .listing import item
-from .look import QUIET, STAGE, Glyphs, glyphs
-from .story import Story
-from .view import Stage
+from .look import KIND, MARK, NOTE, QUIET, STAGE, Glyphs, glyphs
+from .story import Arrow, ArrowPart, Row, Story
+from .view import Change, Stage
 
 NAMED = 20
 """If the rows are limited, at most this many left or lost things are named."""
@@ -64,7 +63,7 @@ def window(
     """The head, and the lines of each row from *first* to before *last*; a picture or a list."""
     chosen = layout(story, width) if width >= NARROW else None
     if chosen is None:
-        return [], [list(item(story, row, look)) for row in story.rows[first:last]]
+        return [], [list(_item(story, row, look)) for row in story.rows[first:last]]
     return part(story, chosen, look, first, last)
 
 
@@ -133,3 +132,44 @@ def summary(story: Story, look: Glyphs, named: int | None = None) -> Iterator[Te
 def _counts(counts: Counter[str], dot: str) -> str:
     words = {kind: look.word for kind, look in LOOKS.items()}
     return dot.join(f"{n} {words.get(kind, kind.lower())}" for kind, n in sorted(counts.items()))
+
+
+def _item(story: Story, row: Row, look: Glyphs) -> Iterator[Text]:
+    """The lines of one row, for terminals too narrow for lanes."""
+    yield _line(story, row, look)
+    for change in row.changes:
+        fork = story.names.id(change.fork.id)
+        yield Text(
+            f"    {fork} {change.stage.value} {_whom(story, change)}", style=STAGE[change.stage]
+        )
+    for note in row.notes:
+        yield Text(f"    {note.text}", style=NOTE)
+
+
+def _whom(story: Story, change: Change) -> str:
+    holder = story.names.of(change.fork.holder)
+    match change.stage:
+        case Stage.LENT:
+            return f"to {holder}"
+        case Stage.HELD | Stage.RETURNED:
+            return f"by {holder}"
+        case _:
+            return f"to {story.names.of(story.objects[change.fork.rref].owner)}"
+
+
+def _line(story: Story, row: Row, look: Glyphs) -> Text:
+    if not isinstance(row, Arrow):
+        mark = look.marks.get(row.kind, "*")
+        text = f"{story.names.of(row.at)} {mark} {row.text}"
+        return Text(text, style=MARK.get(row.kind, QUIET))
+    shaft = look.shaft(user=row.user) + look.right
+    how = {
+        ArrowPart.WHOLE: "",
+        ArrowPart.LEAVES: f" ({row.tag} leaves)",
+        ArrowPart.ARRIVES: f" ({row.tag})",
+    }
+    ends = f"{story.names.of(row.sender)} {shaft} {story.names.of(row.receiver)}"
+    style = KIND.get(row.kind, "")
+    return Text(
+        f"{ends}  {row.full[0]}{how[row.part]}", style=f"bold {style}" if row.user else style
+    )
