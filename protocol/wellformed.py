@@ -5,7 +5,7 @@ another version, with any value in any field. The machines take a message apart 
 their tables. So the receiver checks it first, once. A malformed message is refused by a
 `ProtocolError` and has changed nothing.
 
-The checks are made from the annotations of the structs, dataclasses and named tuples themselves, so
+The checks are made from the annotations of the structs and dataclasses themselves, so
 a new message or a new field needs no change here. A whole number must be from 0 to 2**64 - 1, like
 all ids and sequence numbers; the cost of a check must not grow with the digits of a number.
 """
@@ -101,9 +101,6 @@ def _check_of(hint: Any) -> Check:
         return lambda value: type(value) is origin
     if hasattr(hint, "__struct_fields__") or hasattr(hint, "__dataclass_fields__"):
         return _record(hint)
-    if issubclass(hint, tuple):
-        hints = get_type_hints(hint)
-        return _row_of(tuple(hints.values()), hint)
     if issubclass(hint, str | bytes | bool | Enum):
         return lambda value: type(value) is hint
     return lambda value: isinstance(value, hint)
@@ -120,13 +117,13 @@ def _all_of(right: Check) -> Check:
     return every
 
 
-def _row_of(args: tuple[Any, ...], kind: Any = tuple) -> Check:
+def _row_of(args: tuple[Any, ...]) -> Check:
     checks = tuple(enumerate(map(_check_of, args)))
     size = len(checks)
 
     # Loops, here and below: a generator for each small thing would take most of the time.
     def row(value: Any) -> bool:
-        if type(value) is not kind or len(value) != size:
+        if type(value) is not tuple or len(value) != size:
             return False
         for place, right in checks:  # noqa: SIM110 - see above
             if not right(value[place]):
