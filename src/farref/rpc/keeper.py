@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import background
 from ..actors.api.system import System
 from ..actors.hosting import launched
+from .meeting import Meeting
 from .roster import Roster
 from .world import FIRST, KEEPER, Here
-
-if TYPE_CHECKING:
-    from .meeting import Meeting
 
 LOOK = 0.05
 """Seconds between two looks whether ranks are there."""
