@@ -104,7 +104,7 @@ class Unasked(Internal):
         """An owner reports an error that nobody fetched."""
         self._core.chores.submit(self._log_creation, report)
 
-    def _log_creation(self, report: Unfetched) -> None:
+    def _log_creation(self, report: Unfetched, on_behalf: str = "") -> None:
         asked = self._asked.get(report.rref)
         site = self._core.sites.of(report.rref)
         at = f" (called at {site})" if site else ""
@@ -113,7 +113,7 @@ class Unasked(Internal):
             log,
             logging.ERROR,
             f"nobody fetched the error of {report.rref}, which {what} was to make on "
-            f"{report.owner}:\n{report.text}",
+            f"{report.owner}{on_behalf}:\n{report.text}",
         )
 
     def log_dropped(self) -> None:
