@@ -165,6 +165,10 @@ def texts(table: Any, column: int = 0) -> list[str]:
         ({"Host": "127.0.0.1.evil.example"}, 421),
         ({"Host": "[::1]"}, 421),
         ({"Host": ""}, 421),
+        ({"Host": "localhost."}, 421),
+        ({"Host": "localhost:80@evil.example"}, 421),
+        ({"Host": "[localhost]evil.example"}, 421),
+        ({"Host": "[127.0.0.1"}, 421),
         ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "http://127.0.0.1"}, 403),  # another port is another site
         ({"Origin": "null"}, 403),
