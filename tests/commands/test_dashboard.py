@@ -565,6 +565,13 @@ def test_a_port_that_is_taken(system: System) -> None:
     assert f"cannot serve at 127.0.0.1:{port}: Address already in use; choose" in run.stderr
 
 
+@pytest.mark.parametrize("words", [("dashboard",), ("metrics", "--serve", "0")])
+def test_an_empty_address_is_not_every_address(words: tuple[str, ...]) -> None:
+    run = piped(*words, "--address", "")
+    assert run.returncode == 2
+    assert "Invalid value for --address: it is empty" in run.stderr
+
+
 @pytest.mark.processes
 def test_without_uvicorn(system: System, tmp_path: Path) -> None:
     (tmp_path / "uvicorn.py").write_text("raise ModuleNotFoundError(name='uvicorn')")

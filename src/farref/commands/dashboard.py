@@ -42,6 +42,8 @@ def dashboard(
     It prints its address, and serves until the system ends, or Ctrl-C. Who
     has the address may read everything there, and change nothing.
     """  # fmt: skip
+    if not address:
+        raise typer.BadParameter("it is empty", param_hint="--address")  # that is: everywhere
     try:
         with failing("dashboard", OSError, ModuleNotFoundError), attached(name) as system:
             _serve(system, address, port, names or [], timeout)
