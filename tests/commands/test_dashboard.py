@@ -26,7 +26,7 @@ from farref import RRef, System, SystemDownError, WorkerDiedError
 from farref.actors.core.current import frame
 from farref.actors.inspect.overview import LOOKED_AT
 from farref.dashboard.app import EDGES, graph
-from farref.dashboard.timeline import SHOWN, Timeline
+from farref.dashboard.timeline import REFERENCES, SHOWN, Timeline
 from farref.top.screen import TopView
 
 from ..waiting import eventually
@@ -453,6 +453,19 @@ def test_a_call_whose_answer_may_be_in_a_gap_is_not_shown_as_running(tmp_path: P
     timeline.add(join)
     told = json.loads(timeline.told(TopView()))
     assert (told["count"], told["gaps"], told["calls"]) == (1, 1, [])
+
+
+def test_of_a_call_with_many_references_some_are_kept_and_all_counted(tmp_path: Path) -> None:
+    with System("simpleSystemBase", trace=tmp_path) as system:
+        system.worker("B")
+        refs = [RRef(number) for number in range(REFERENCES + 7)]
+        assert farref.rpc_sync("B", len, (refs,)) == len(refs)
+    rows = [row for file in tmp_path.glob("program-*") for row in file.read_text().splitlines()]
+    timeline = Timeline(system)
+    timeline.add(next(row for row in rows if row.startswith('["send"') and '"Call"' in row))
+    (told,) = json.loads(timeline.told(TopView()))["calls"]
+    assert told["references"] == [str(ref.id) for ref in refs[:REFERENCES]]
+    assert told["more"] == 7
 
 
 # ---- the dashboard of the program that starts the system
