@@ -6,10 +6,12 @@ server as their own, but their requests carry that name.
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Iterable
 
 LOOPBACK = "127.0.0.1"
+HOST = re.compile(r"(?:\[([^\[\]]*:[^\[\]]*)\]|([^:\[\]]+))(?::[0-9]*)?")
 
 
 def are_ours(hosts: Iterable[str], reached: str, names: Iterable[str]) -> bool:
@@ -18,13 +20,13 @@ def are_ours(hosts: Iterable[str], reached: str, names: Iterable[str]) -> bool:
     Known are *names* and ``localhost``, with any port.
     """
     known = {"localhost", reached.removeprefix("::ffff:").lower(), *map(str.lower, names)}
-    return all(_name(host).lower() in known for host in hosts)
+    return all(_name(host) in known for host in hosts)
 
 
-def _name(host: str) -> str:
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.rpartition(":")[0] if ":" in host else host
+def _name(host: str) -> str | None:
+    """The name in a header, without the port and in small letters; None if it is malformed."""
+    found = HOST.fullmatch(host.lower())
+    return found and (found[1] or found[2])
 
 
 def url(listening: socket.socket) -> str:

@@ -15,7 +15,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,8 @@ from farref import RRef, System, SystemDownError, WorkerDiedError
 from farref.actors.core.current import frame
 from farref.actors.inspect.overview import LOOKED_AT
 from farref.dashboard.app import EDGES, graph
-from farref.dashboard.timeline import SHOWN, Timeline
+from farref.dashboard.strangers import MOST as STRANGERS
+from farref.dashboard.timeline import REFERENCES, SHOWN, Timeline
 from farref.top.screen import TopView
 
 from ..waiting import eventually
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 pytest.importorskip("uvicorn", reason="no uvicorn here: pip install 'farref[web]'")
 HOSTILE = "<img src=x onerror=document.title='pwned'>\x1b]0;x\x07\u202e</script>&amp;\n'\""
 MANY = 20 * LOOKED_AT
+UPGRADE = b"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n"
 
 
 class Model:
@@ -165,6 +167,10 @@ def texts(table: Any, column: int = 0) -> list[str]:
         ({"Host": "127.0.0.1.evil.example"}, 421),
         ({"Host": "[::1]"}, 421),
         ({"Host": ""}, 421),
+        ({"Host": "localhost."}, 421),
+        ({"Host": "localhost:80@evil.example"}, 421),
+        ({"Host": "[localhost]evil.example"}, 421),
+        ({"Host": "[127.0.0.1"}, 421),
         ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "http://127.0.0.1"}, 403),  # another port is another site
         ({"Origin": "null"}, 403),
@@ -216,6 +222,38 @@ def test_there_is_nothing_to_change_and_nothing_else(address: str) -> None:
     twice.endheaders()
     assert twice.getresponse().status in (400, 421)
     twice.close()
+
+
+@pytest.mark.processes
+def test_strangers_write_nothing_into_the_output(system: System) -> None:
+    with served(system) as (address, process):
+        place = address.split("/")[2].split(":")
+        for sent in (b"\0\r\n\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n" + UPGRADE):
+            with socket.create_connection((place[0], int(place[1])), PATIENCE) as stranger:
+                stranger.sendall(sent)
+                assert stranger.recv(12) in (b"HTTP/1.1 400", b"HTTP/1.1 421")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+
+
+@pytest.mark.processes
+def test_a_crowd_of_strangers_keeps_nobody_out(address: str) -> None:
+    place = address.split("/")[2].split(":")
+    with Page(address) as page, ExitStack() as crowd:
+        page.tables()
+        strangers = []
+        for _ in range(3 * STRANGERS):
+            each = socket.create_connection((place[0], int(place[1])), PATIENCE)
+            strangers.append(crowd.enter_context(each))
+            with suppress(OSError):  # it may be hung up on already
+                each.sendall(b"GET /")
+        for each in strangers[: 2 * STRANGERS]:
+            with suppress(ConnectionResetError):
+                assert each.recv(1) == b""
+        assert ask(address)[0] == 200
+        page.tables()  # who has shown the token stays
 
 
 @pytest.mark.processes
@@ -451,6 +489,19 @@ def test_a_call_whose_answer_may_be_in_a_gap_is_not_shown_as_running(tmp_path: P
     assert (told["count"], told["gaps"], told["calls"]) == (1, 1, [])
 
 
+def test_of_a_call_with_many_references_some_are_kept_and_all_counted(tmp_path: Path) -> None:
+    with System("simpleSystemBase", trace=tmp_path) as system:
+        system.worker("B")
+        refs = [RRef(number) for number in range(REFERENCES + 7)]
+        assert farref.rpc_sync("B", len, (refs,)) == len(refs)
+    rows = [row for file in tmp_path.glob("program-*") for row in file.read_text().splitlines()]
+    timeline = Timeline(system)
+    timeline.add(next(row for row in rows if row.startswith('["send"') and '"Call"' in row))
+    (told,) = json.loads(timeline.told(TopView()))["calls"]
+    assert told["references"] == [str(ref.id) for ref in refs[:REFERENCES]]
+    assert told["more"] == 7
+
+
 # ---- the dashboard of the program that starts the system
 
 
@@ -559,6 +610,13 @@ def test_a_port_that_is_taken(system: System) -> None:
     assert run.returncode == 1
     assert "farref dashboard: " in run.stderr
     assert f"cannot serve at 127.0.0.1:{port}: Address already in use; choose" in run.stderr
+
+
+@pytest.mark.parametrize("words", [("dashboard",), ("metrics", "--serve", "0")])
+def test_an_empty_address_is_not_every_address(words: tuple[str, ...]) -> None:
+    run = piped(*words, "--address", "")
+    assert run.returncode == 2
+    assert "Invalid value for --address: it is empty" in run.stderr
 
 
 @pytest.mark.processes

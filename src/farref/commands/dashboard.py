@@ -42,6 +42,8 @@ def dashboard(
     It prints its address, and serves until the system ends, or Ctrl-C. Who
     has the address may read everything there, and change nothing.
     """  # fmt: skip
+    if not address:
+        raise typer.BadParameter("it is empty", param_hint="--address")  # that is: everywhere
     try:
         with failing("dashboard", OSError, ModuleNotFoundError), attached(name) as system:
             _serve(system, address, port, names or [], timeout)
@@ -53,11 +55,13 @@ def _serve(system: System, address: str, port: int, names: Sequence[str], timeou
     """Serve until the system has ended, or Ctrl-C."""
     try:
         import uvicorn  # noqa: PLC0415 - an optional extra
+        from uvicorn.protocols.http.h11_impl import H11Protocol  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             "it needs the package uvicorn: pip install 'farref[web]'", name=error.name
         ) from error
     from ..dashboard.app import Dashboard  # noqa: PLC0415 - loads asyncio
+    from ..dashboard.strangers import AT_ONCE  # noqa: PLC0415
 
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
@@ -72,11 +76,13 @@ def _serve(system: System, address: str, port: int, names: Sequence[str], timeou
     server = uvicorn.Server(
         uvicorn.Config(
             app,
-            http="h11",
+            http=app.strangers.meeting(H11Protocol),
+            backlog=AT_ONCE,
             ws="none",
             lifespan="off",
             loop="asyncio",
             log_config=None,
+            log_level="error",  # a stranger could fill the output with its warnings
             access_log=False,
             proxy_headers=False,
             server_header=False,

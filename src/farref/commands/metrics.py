@@ -68,6 +68,8 @@ def metrics(
     """  # fmt: skip
     if as_json and serve is not None:
         raise typer.BadParameter("--serve only serves Prometheus' text", param_hint="--json")
+    if not address:
+        raise typer.BadParameter("it is empty", param_hint="--address")  # that is: everywhere
     try:
         with failing("metrics", OSError), attached(name) as system:
             if serve is not None:

@@ -39,6 +39,7 @@ from ..protocol.errors import FarrefError, SystemDownError
 from ..refs.table import BAD, QUIET
 from ..top.figures import Looks, newest_first
 from ..top.screen import MAKERS, SORTS, Pane, TopView, head, holds_pane
+from .strangers import Strangers
 from .timeline import Timeline
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class Dashboard:
         self._seen: tuple[Figures, float] | None = None
         """The latest figures, and when to look again."""
         self._timeline = Timeline(system)
+        self.strangers = Strangers()
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -107,6 +109,7 @@ class Dashboard:
         if refusal is not None:
             await _answer(send, *refusal)
             return
+        self.strangers.known(scope["client"])
         query = {
             key: values[-1] for key, values in parse_qs(scope["query_string"].decode()).items()
         }

@@ -39,6 +39,8 @@ MOST = 2_000
 """Requests that are kept."""
 SHOWN = 500
 """Requests that a page gets."""
+REFERENCES = 50
+"""References of one request that are kept; the others are counted."""
 LOOK = 0.25
 REST = 2.0
 """Seconds of rest after each second of work: the reader takes a third of a core at most."""
@@ -62,7 +64,9 @@ class Request(msgspec.Struct):
     callee: str
     what: str
     references: tuple[str, ...]
-    """The object that it is about, if any, and those in its arguments."""
+    """The object that it is about, if any, and the first ones in its arguments."""
+    more: int
+    """The others in its arguments."""
     began: float
     """Seconds since the epoch."""
     ended: float | None = None
@@ -136,7 +140,7 @@ class Timeline:
             case "receive", "Reply" if first in self._requests:
                 match decode(row):
                     case ReceiveStep(message=Reply(cargo=cargo)):
-                        self._end(first, when, str(cargo.payload or ""))
+                        self._end(first, when, printable(cargo.payload or ""))
             case "fail", _:
                 self._end(first, when, "its callee died")
             case "resolve" | "stand_for", _:
@@ -152,7 +156,7 @@ class Timeline:
                 self._dead.add(first)
                 for key, each in self._requests.items():
                     if each.open_at(first):
-                        self._end(key, when, f"{msgspec.json.decode(first)[0]} died")
+                        self._end(key, when, printable(f"{msgspec.json.decode(first)[0]} died"))
 
     def _end(self, key: str, when: float, outcome: str) -> None:
         request = self._requests.get(key)
@@ -190,7 +194,7 @@ class Timeline:
 
 
 def _request(row: str, lot: int, at: str) -> Request:
-    """The request in the row of its first step."""
+    """The request in the row of its first step. Its texts can be shown, and have an end."""
     step: Any = decode(row)
     carries: tuple[Descriptor, ...] = ()
     message, caller, callee = step.message, step.at.name, step.peer.name
@@ -208,8 +212,11 @@ def _request(row: str, lot: int, at: str) -> Request:
             what = f"remote {of}{cargo.payload}() as {rref}"
         case _:
             raise AssertionError("ROW finds no other")
-    references = tuple(map(str, (*about, *(each.rref for each in carries))))
-    return Request(lot, at, caller, callee, what, references, step.time)
+    kept = carries[:REFERENCES]
+    references = tuple(map(printable, (*about, *(each.rref for each in kept))))
+    caller, callee, what = map(printable, (caller, callee, what))
+    more = len(carries) - len(kept)
+    return Request(lot, at, caller, callee, what, references, more, step.time)
 
 
 def _told(request: Request, now: float) -> dict[str, Any]:
@@ -217,13 +224,14 @@ def _told(request: Request, now: float) -> dict[str, Any]:
     began, ended = request.began, request.ended
     clock = time.strftime("%H:%M:%S", time.localtime(began))
     return {
-        "caller": printable(request.caller),
-        "callee": printable(request.callee),
-        "what": printable(request.what),
-        "references": [printable(each) for each in request.references],
+        "caller": request.caller,
+        "callee": request.callee,
+        "what": request.what,
+        "references": request.references,
+        "more": request.more,
         "at": f"{clock}.{int(began % 1 * 1000):03}",
         "began": now - began,
         "ended": None if ended is None else now - ended,
         "took": "" if ended is None else latency(max(0.0, ended - began)),
-        "outcome": "running" if ended is None else printable(request.outcome) or "ok",
+        "outcome": "running" if ended is None else request.outcome or "ok",
     }
