@@ -43,7 +43,8 @@ def dashboard(
     has the address may read everything there, and change nothing.
     """  # fmt: skip
     try:
-        with failing("dashboard", OSError, ModuleNotFoundError), attached(name) as system:
+        failed = failing("dashboard", OSError, ModuleNotFoundError)
+        with failed, attached(name, "dashboard") as system:
             _serve(system, address, port, names or [], timeout)
     except KeyboardInterrupt:
         raise typer.Exit(0) from None

@@ -69,7 +69,7 @@ def metrics(
     if as_json and serve is not None:
         raise typer.BadParameter("--serve only serves Prometheus' text", param_hint="--json")
     try:
-        with failing("metrics", OSError), attached(name) as system:
+        with failing("metrics", OSError), attached(name, "metrics") as system:
             if serve is not None:
                 _serve(system, address, serve, timeout, names or [])
                 return
