@@ -30,7 +30,7 @@ HostNames = Annotated[
     typer.Option(
         "--host",
         metavar="NAME",
-        help="A name by which HTTP requests may ask, besides the address they reach. "
+        help="A further name of this server that a URL may have, besides its address. "
         "May be repeated.",
     ),
 ]
