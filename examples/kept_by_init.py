@@ -1,7 +1,7 @@
 """An object on B is given a reference in its `__init__`, and both are freed.
 
-In a `multiprocessing.Manager` a proxy that an object is given becomes one that the server itself
-owns. The server keeps the object of such a proxy for ever, even when nobody has either.
+A `multiprocessing.Manager` never frees an object whose proxy was passed to another of its objects:
+its server keeps the object, even when no process has a proxy any more.
 
 Look for
   - the second creation: its argument is a reference to the table, which the reader keeps;

@@ -5,7 +5,7 @@ the object is freed on the way (CPython issue 119937).
 
 Look for
   - the call to C: it lends the table. The program has no handle any more, but its pin keeps the
-    table alive until C has replied (G1);
+    table alive until C has replied (G2);
   - the end: only then does the program send its delete, and B frees the table.
 """
 

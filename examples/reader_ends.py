@@ -1,4 +1,4 @@
-"""B reads a value in shared memory and ends, and C reads it afterwards.
+"""B reads a value in shared memory and ends. Then C reads it.
 
 Python's `multiprocessing.shared_memory` has a resource tracker for each family of processes. That
 of a reader removes the memory when the reader ends, even if others use it (CPython issue 82300).

@@ -216,7 +216,7 @@ class RegistrarClient:
             error = WorkerDiedError if found.dead else WorkerNotFoundError
             there = ", ".join(info.name for info in self.workers()) or "none"
             raise error(
-                f"worker {name!r} {'died' if found.dead else 'does not exist'}; "
+                f"worker {name!r} {'is gone' if found.dead else 'does not exist'}; "
                 f"in this system there are: {there}"
             )
         return self._known(found.workers[0])

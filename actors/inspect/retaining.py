@@ -303,6 +303,10 @@ def _modules(*, libraries: bool) -> Iterator[Root]:
             yield Root("global", namespace, name, file if type(file) is str else "")
 
 
+PACKAGES = frozenset({"site-packages", "dist-packages"})
+"""Folders of packages, also those of the user, of Debian and of another environment."""
+
+
 def _is_thespian(module: object) -> bool:
     return type(module) is str and (module == "thespian" or module.startswith("thespian."))
 
@@ -320,7 +324,9 @@ def _is_library(namespace: dict[str, Any]) -> bool:
     file = namespace.get("__file__")
     if is_ours(namespace) or _is_thespian(namespace.get("__name__")):
         return True
-    if type(file) is str and file.startswith(_libraries()):
+    if type(file) is str and (
+        file.startswith(_libraries()) or not PACKAGES.isdisjoint(file.split("/"))
+    ):
         return True
     return file is None and namespace.get("__name__") != "__main__"
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ...plurals import one
+from ...plurals import counted, one
 from ...printable import printable
 from ...protocol.ids import RRefId, WorkerId
 from ..handles.rref import RRef
@@ -358,13 +358,14 @@ class _Explanation:
                 )
             case "unfound":
                 more = f": {holding.text}" if holding.text else ""
-                text = f"{holding.count} handle(s) in places that were not found{more}"
+                text = f"{counted(holding.count, 'handle')} in places that were not found{more}"
             case "message":
-                text = f"{holding.count} message(s) that {worker} has not handled"
+                text = f"{counted(holding.count, 'message')} that {worker} has not handled"
             case "serving":
                 text = f"call {holding.text} of {other}, which waits or runs at {worker}"
             case "pending":
-                text = f"{holding.count} request(s) of {worker} that {other} has not answered"
+                requests = counted(holding.count, "request")
+                text = f"{requests} of {worker} that {other} has not answered"
                 text += f", the oldest from{since}" if since else ""
             case "request":
                 text = f"a request of {other}: {holding.text}" if other else "a request runs on it"

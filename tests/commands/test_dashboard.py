@@ -572,6 +572,7 @@ def test_a_killed_worker_and_the_end_of_the_system() -> None:
 def test_ctrl_c_ends_it_while_a_page_is_open(system: System) -> None:
     with served(system) as (address, process), Page(address) as page:
         page.tables()
+        assert f"dashboard-{process.pid}" in {each.name for each in system.workers()}
         process.send_signal(signal.SIGINT)
         assert ("end", "farref dashboard was stopped") in list(iter(page.next, ("closed", None)))
         assert process.wait(PATIENCE) == 0

@@ -224,6 +224,9 @@ def test_a_system_is_recorded_while_it_is_watched_and_an_incident_becomes_a_test
     with viewing("--json"):
         pass
     eventually(lambda: not any(recorded()))  # the viewer is known to be dead
+    with viewing("--seconds", "1") as viewer:
+        out, err = viewer.communicate(timeout=PATIENCE)
+    assert "   0 of 0 objects freed\n" in out, err  # no step is about `held`, which is left
     call = farref.rpc_async("B", hold, (end,))  # and a call is under way
     with viewing("--seconds", "4", "--save", str(file)) as viewer:
         end.touch()

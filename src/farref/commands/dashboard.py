@@ -45,7 +45,8 @@ def dashboard(
     if not address:
         raise typer.BadParameter("it is empty", param_hint="--address")  # that is: everywhere
     try:
-        with failing("dashboard", OSError, ModuleNotFoundError), attached(name) as system:
+        failed = failing("dashboard", OSError, ModuleNotFoundError)
+        with failed, attached(name, "dashboard") as system:
             _serve(system, address, port, names or [], timeout)
     except KeyboardInterrupt:
         raise typer.Exit(0) from None

@@ -40,7 +40,7 @@ def debug(
     It takes the threads that stand at a breakpoint, one after the other, and
     then waits for the next ones, until Ctrl-C or the end of the system.
     """  # fmt: skip
-    with failing("debug"), attached(name) as system:
+    with failing("debug"), attached(name, "debug") as system:
         endpoint = system.endpoint
         terminal = Terminal(endpoint.core, alone=True, wanted=worker)
         if not (listed or as_json):

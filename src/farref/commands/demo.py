@@ -154,6 +154,7 @@ def _list(*, as_json: bool) -> None:
         table.add_row(name, sharing, sentence)
     console.print(table)
     console.print()
+    console.print(Text("In the middle: how calls share the references in arguments (--sharing)."))
     console.print(Text("Play one: farref demo NAME   All of them: farref demo all"))
 
 

@@ -30,7 +30,7 @@ HostNames = Annotated[
     typer.Option(
         "--host",
         metavar="NAME",
-        help="A name by which HTTP requests may ask, besides the address they reach. "
+        help="A further name of this server that a URL may have, besides its address. "
         "May be repeated.",
     ),
 ]
@@ -71,7 +71,7 @@ def metrics(
     if not address:
         raise typer.BadParameter("it is empty", param_hint="--address")  # that is: everywhere
     try:
-        with failing("metrics", OSError), attached(name) as system:
+        with failing("metrics", OSError), attached(name, "metrics") as system:
             if serve is not None:
                 _serve(system, address, serve, timeout, names or [])
                 return

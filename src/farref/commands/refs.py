@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -169,10 +170,14 @@ def only_system() -> str:
 
 
 @contextmanager
-def attached(name: str | None) -> Iterator[System]:
-    """The system *name*, or the only one that runs. Raises `SystemDownError`."""
+def attached(name: str | None, command: str = "program") -> Iterator[System]:
+    """The system *name*, or the only one that runs. Raises `SystemDownError`.
+
+    Others, such as `farref top`, see this process as *command*, with its number.
+    """
     try:
-        joined = System.attach(only_system() if name is None else name)
+        found = only_system() if name is None else name
+        joined = System.attach(found, program=f"{command}-{os.getpid()}")
     except ValueError as error:
         raise SystemDownError(str(error)) from error
     with joined as system:

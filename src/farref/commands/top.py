@@ -42,7 +42,7 @@ def top(
     if sort not in SORTS:
         raise typer.BadParameter(f"use one of {', '.join(SORTS)}", param_hint="--sort")
     view, console = TopView(sort=sort, search=search), Console()
-    with contextlib.suppress(KeyboardInterrupt), failing("top"), attached(name) as system:
+    with contextlib.suppress(KeyboardInterrupt), failing("top"), attached(name, "top") as system:
         look = partial(Looks().look, system, every, timeout)
         try:
             if console.is_terminal and not (as_json or once):

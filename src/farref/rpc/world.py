@@ -169,7 +169,7 @@ def endpoint_of(to: Any) -> str | WorkerInfo:
         names = names_of_ranks(world)
         if to not in names:
             fixed = world.meeting.size > 0
-            there = f"0 to {len(names) - 1}" if fixed else ", ".join(map(str, names))
+            there = f"0 to {len(names) - 1}" if fixed else ", ".join(map(str, sorted(names)))
             raise WorkerNotFoundError(f"there is no rank {to}; ranks are {there}")
         return names[to]
     if to is None or isinstance(to, int | float):

@@ -106,7 +106,7 @@ def summary(story: Story, look: Glyphs, named: int | None = None) -> Iterator[Te
             text.append(f"  {_counts(counts, dot)}", style="not bold")
         yield text
     text = Text(f"{said.freed:4} of {counted(said.objects, 'object')} freed", style="bold")
-    if not said.left and not said.going_on:
+    if not said.left and not said.went_on:
         text.append("  nothing left", style="color(71)")
     yield text
     if said.going_on:

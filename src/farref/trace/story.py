@@ -111,8 +111,10 @@ class Summary:
     """The published steps that farref does not take, and the reasons."""
     lost: tuple[str, ...] = ()
     """Things that ended with a dead endpoint: its objects, and messages to and from it."""
+    went_on: bool = False
+    """Whether the system went on after the recording. Then its steps do not tell what is left."""
     going_on: tuple[str, ...] = ()
-    """In place of `left`, if the system went on after the recording: how much there was of what."""
+    """In place of `left`, if it `went_on`: how much of what the steps are about was there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,15 +365,16 @@ class _Teller:
         watched = {
             each.at for each in self.records if each.kind == "join" and "tables" in each.fields
         }
-        goes_on = bool(watched - self.left - dead)
+        went_on = bool(watched - self.left - dead)
         return Summary(
             Counter(row.kind for row in sent if row.user),
             Counter(row.kind for row in sent if not row.user),
             len(objects),
             sum(each.freed for each in objects),
-            () if goes_on else left,
+            () if went_on else left,
             lost=tuple(lost),
-            going_on=there if goes_on else (),
+            went_on=went_on,
+            going_on=there if went_on else (),
         )
 
     def _unended(self, fork: Fork) -> str:

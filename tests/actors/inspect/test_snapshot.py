@@ -459,6 +459,13 @@ def test_the_actor_system_is_a_library_wherever_it_is_installed(module: str) -> 
     assert not retaining._is_library(mine)
 
 
+@pytest.mark.parametrize("folder", ["site-packages", "dist-packages"])
+def test_packages_are_libraries_wherever_they_are(folder: str) -> None:
+    place = f"/home/me/.local/lib/{folder}"
+    assert retaining._is_library({"__name__": "its", "__file__": f"{place}/its/code.py"})
+    assert not retaining._is_library({"__name__": "mine", "__file__": f"{place}-of-mine/code.py"})
+
+
 def test_a_class_without_a_module(searched: System) -> None:
     spaces: dict[str, Any] = {"make": type}
     exec("made = [make('Made', (), {})()]", {"__builtins__": {}}, spaces)
