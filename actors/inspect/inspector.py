@@ -74,7 +74,8 @@ class Inspector(Internal):
     ) -> dict[WorkerId, Inspected | None]:
         """The answer of each of *infos*; None if it did not answer within *seconds*, or died.
 
-        All are asked at the same time. Without *rows* the answers contain only the counters.
+        All are asked at the same time. Without *rows* the answers contain only the counters, or the
+        holdings of the object that they are *about*.
         """
         core, end = self.core, time.monotonic() + seconds
         answers: dict[WorkerId, Inspected | None] = {}
@@ -124,9 +125,10 @@ class Inspector(Internal):
             about = question.about
             if isinstance(about, str):
                 return Inspected(question.token, matches=matches_of(core, about, spell))
-            rows = tuple(rows_of(core, objects, spell, only=about))
+            if question.rows:
+                return Inspected(question.token, tuple(rows_of(core, objects, spell, only=about)))
             held = tuple(holdings_of(core, objects, self._delivery, about))
-            return Inspected(question.token, rows, holdings=held)
+            return Inspected(question.token, holdings=held)
         if question.overview is not None:
             from .overview import overview_of  # noqa: PLC0415 - as above
 

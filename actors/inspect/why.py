@@ -194,6 +194,9 @@ class _Explanation:
         if owner is not None:
             found.shown.add(owner.worker)
             reasons += self._at(owner.worker, found)
+            if owner.worker in self._silent:
+                told = f"its owner {owner.worker} cannot tell: {self._silent[owner.worker]}"
+                reasons.append(Reason("note", told))
         else:
             reasons.append(self._no_owner(rows))
         for worker, row in rows.items():  # endpoints unknown to the owner and to all parents
@@ -254,14 +257,16 @@ class _Explanation:
 
     # ---- asking
 
-    def _answers(self, about: RRefId | str) -> Iterator[tuple[str, Inspected]]:
+    def _answers(
+        self, about: RRefId | str, *, rows: bool = True
+    ) -> Iterator[tuple[str, Inspected]]:
         """The answers of all endpoints: messages on their way may be anywhere.
 
         Those that have been silent are not asked again: each question would be another wait.
         """
         inspector = self._inspector
         infos = [i for i in inspector.registrar_client.workers() if i.id not in self._mute]
-        for worker, answer in inspector.inspect(infos, self._seconds, about).items():
+        for worker, answer in inspector.inspect(infos, self._seconds, about, rows=rows).items():
             self._names.meet(spell(worker))
             why = wrong(answer, self._seconds, about=True)
             if not why and answer is not None:
@@ -274,8 +279,10 @@ class _Explanation:
         return {self._names.short(spell(worker)): why for worker, why in self._mute.items()}
 
     def _ask(self, rref: str) -> _Object:
-        answers = dict(self._answers(_parsed(self._names.in_full[rref])))
-        rows = [row for answer in answers.values() for row in answer.rows]
+        full = _parsed(self._names.in_full[rref])
+        rows = [row for _, answer in self._answers(full) for row in answer.rows]
+        # These take longer, as a heap is searched: who is too slow has at least told its row.
+        answers = dict(self._answers(full, rows=False))
         for row in rows:
             self._names.meet_row(row)
         home = next((row for row in rows if row.role in _OWNERS), None)

@@ -23,8 +23,10 @@ PROGRAM = """
 import os, signal, sys, threading, time
 import farref.rpc as rpc
 
+os.environ["MEETING"] = os.path.dirname(sys.argv[0])  # marks the keeper, too
+
 def begin(name, rank, **size):
-    method = "file://" + os.path.dirname(sys.argv[0]) + "/meet"
+    method = "file://" + os.environ["MEETING"] + "/meet"
     options = rpc.TensorPipeRpcBackendOptions(init_method=method, rpc_timeout=30)
     rpc.init_rpc(name, rank=rank, rpc_backend_options=options, **size)
 
@@ -105,10 +107,13 @@ def test_they_come_and_leave(tmp_path: Path) -> None:
             f"{MIXED}\nname 'first' is not unique: ranks 0 and 1 have it\n{alone}{alone}done\n",
             "",
         )
-    eventually(lambda: not keepers(), "the keeper goes on")
+    eventually(lambda: not keepers(tmp_path), "the keeper goes on")
 
 
-def keepers() -> list[psutil.Process]:
+def keepers(folder: Path) -> list[psutil.Process]:
     return [
-        each for each in psutil.process_iter(["cmdline"]) if KEEPER in (each.info["cmdline"] or ())
+        each
+        for each in psutil.process_iter(["cmdline", "environ"])
+        if KEEPER in (each.info["cmdline"] or ())
+        and (each.info["environ"] or {}).get("MEETING") == str(folder)
     ]

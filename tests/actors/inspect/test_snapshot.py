@@ -102,9 +102,10 @@ def test_why_asks_for_no_list_of_all_references(system: System, questions: Noted
     outer.to_here()
     about: list[bool] = []
     questions.append(lambda _, one: about.append(one))
-    told = [each.rref for each in system.why(inner).walk() if each.kind == "reference"]
+    reason = system.why(inner, timeout=PATIENCE)
+    told = [each.rref for each in reason.walk() if each.kind == "reference"]
     assert told == [str(inner.id), str(outer.id)]
-    assert about == [True] * 3  # which ids there are; the one object; the other one
+    assert about == [True] * 5  # which ids there are; then rows and holdings of one object each
 
 
 def test_every_row_of_every_endpoint(system: System) -> None:
