@@ -445,8 +445,8 @@ def here() -> str:
 
 
 def waits(notes: Path, gate: Path, way: str, late: RRef[str]) -> None:
-    note(notes, "begins")
     try:
+        note(notes, "begins")  # from here on the interrupt may come
         WAITS[way](gate if way == "local_value" else late)
     finally:
         note(notes, "cleans up")
