@@ -529,7 +529,8 @@ STOPPED = """
             outstanding = begin(system)
             try:
                 print("ready", flush=True)
-                time.sleep(600)
+                while True:
+                    time.sleep(0.1)  # a signal that comes just before a wait does not end it
             finally:
                 system.shutdown(timeout=0.5)
                 print("done")
