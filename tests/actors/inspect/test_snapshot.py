@@ -348,8 +348,15 @@ def test_who_stops_after_the_first_question_is_named(forking: System, questions:
     ref = farref.remote("B", make_box)
     pid = farref.rpc_sync("C", os.getpid)
     farref.rpc_sync("C", keep, args=([ref],))
-    assert until(forking, ref.confirmed_by_owner)
-    questions.append(lambda _, about_one: stop(pid) if about_one else None)
+
+    def its_owner_knows_c() -> bool:
+        rows = forking.references().of(str(ref.id))
+        return any(each.worker == "C" and each.state == "confirmed" for each in rows)
+
+    assert until(forking, its_owner_knows_c)
+    asked: list[object] = []
+    questions.append(lambda *question: asked.append(question))
+    questions.append(lambda *_: stop(pid) if len(asked) == 2 else None)
     try:
         told = str(forking.why(ref, timeout=3))
     finally:
