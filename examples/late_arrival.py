@@ -11,7 +11,7 @@ Look for
 
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from multiprocessing.managers import BaseManager, RemoteError
+from multiprocessing.managers import RemoteError
 
 from farref import RRef, System, remote, rpc_async
 from farref.examples.harness import run_alone
@@ -20,17 +20,10 @@ SHARING = "lend"
 CONTEXT = get_context("spawn")
 
 
-class Manager(BaseManager):
-    pass
-
-
-Manager.register("Table", dict, exposed=["get"])
-
-
 def fault() -> str | None:
     here, there = CONTEXT.Pipe()
-    with Manager(ctx=CONTEXT) as manager:
-        here.send(manager.Table({"a": 1}))  # type: ignore[attr-defined]  # registered
+    with CONTEXT.Manager() as manager:
+        here.send(manager.dict({"a": 1}))
         reader = CONTEXT.Process(target=receive, args=(there,))
         reader.start()
         error = here.recv()

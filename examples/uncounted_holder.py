@@ -11,7 +11,7 @@ Look for
 
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from multiprocessing.managers import BaseManager, RemoteError
+from multiprocessing.managers import RemoteError
 from typing import Any
 
 from farref import RRef, System, remote, rpc_sync
@@ -22,17 +22,10 @@ CONTEXT = get_context("spawn")
 kept: list[RRef[dict[str, int]]] = []
 
 
-class Manager(BaseManager):
-    pass
-
-
-Manager.register("Table", dict, exposed=["get"])
-
-
 def fault() -> str | None:
     here, there = CONTEXT.Pipe()
-    with Manager(ctx=CONTEXT) as manager:
-        table = manager.Table({"a": 1})  # type: ignore[attr-defined]  # registered
+    with CONTEXT.Manager() as manager:
+        table = manager.dict({"a": 1})
         holder = CONTEXT.Process(target=hold, args=(table, there))
         holder.start()
         here.recv()  # it has the proxy
