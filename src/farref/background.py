@@ -1,4 +1,4 @@
-"""Processes of farref's own that outlive the program that starts them."""
+"""Processes of farref's own that outlive the program that starts them, and end when unused."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
+from collections.abc import Callable
 
 from .actors.base.lacks import hint
 from .protocol.errors import SystemDownError
@@ -51,3 +53,15 @@ def start(what: str, *command: str, patience: float) -> None:
         said.seek(0)
         why = said.read().decode(errors="replace").strip()
         raise SystemDownError(f"{what} did not start: {why}")
+
+
+def wait_while(used: Callable[[], bool], first: float, idle: float, look: float) -> None:
+    """Wait until *used* was false for *idle* seconds; at least *first* seconds, in steps of *look*.
+
+    Blocks.
+    """
+    until = time.monotonic() + max(first, idle)
+    while time.monotonic() < until:
+        time.sleep(look)
+        if used():
+            until = time.monotonic() + idle

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import signal
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from .. import background
 from ..actors.api.system import System
 from ..actors.base import addresses
 from ..actors.base.errors import InvalidAddress
@@ -64,9 +65,9 @@ def _serve(system: System, idle: float | None) -> None:
 
     Raises `FarrefError` if the system is lost.
     """
-    until = float("inf") if idle is None else time.monotonic() + max(idle, FIRST)
-    while time.monotonic() < until:
-        time.sleep(LOOK)
+
+    def used() -> bool:
         here = [w for w in system.workers() if w.id != system.endpoint.core.me]
-        if idle is not None and any(not w.name.startswith(NAME) for w in here):
-            until = time.monotonic() + idle
+        return any(not w.name.startswith(NAME) for w in here)
+
+    background.wait_while(used, FIRST, math.inf if idle is None else idle, LOOK)

@@ -9,7 +9,6 @@ left. Ranks that come afterwards start another one.
 from __future__ import annotations
 
 import sys
-import time
 from typing import Any
 
 from .. import background
@@ -47,11 +46,8 @@ def main(system: str, host: str | None = None, port: str = "0") -> None:
     with System(name=system, capabilities={FIRST: KEEPER}, program=KEEPER, **reach) as Here.keeper:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
-        until = time.monotonic() + PATIENCE
-        while time.monotonic() < until:
-            time.sleep(LOOK)
-            if len(Here.keeper.workers()) > 1:
-                until = time.monotonic() + IDLE
+        workers = Here.keeper.workers
+        background.wait_while(lambda: len(workers()) > 1, PATIENCE, IDLE, LOOK)
 
 
 if __name__ == "__main__":
