@@ -206,7 +206,7 @@ class Stay:
     def _await(self, answer: concurrent.futures.Future[T]) -> T:
         end = time.monotonic() + START_PATIENCE
         while not self.port.wait(answer, START_LOOK):
-            if self._entry is not None and not directory.has(self.name, self._entry):
+            if self._entry is not None and not directory.still_has(self.name, self._entry):
                 raise SystemDownError(f"system {self.name!r} has just ended")
             if time.monotonic() > end:
                 raise SystemDownError(

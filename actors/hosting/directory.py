@@ -131,14 +131,18 @@ def find(name: str) -> dict[str, Any]:
     return entry
 
 
-def has(name: str, entry: dict[str, Any]) -> bool:
-    """Whether the system of *entry*, which was found as *name*, still runs."""
+def has(name: str, **mine: Any) -> bool:
+    """Whether there is an entry of the system *name* that has all that *mine* has."""
     path = _path(name)
-    with contextlib.suppress(SystemDownError, FileNotFoundError):
-        found = _whole(path)
-        same = all(found.get(key) == entry.get(key) for key in ("pid", "started"))
-        return same and _runs(path)
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        return mine.items() <= _read(path).items()
     return False
+
+
+def still_has(name: str, entry: dict[str, Any]) -> bool:
+    """Whether the system of *entry*, which was found as *name*, still runs."""
+    pid, started = entry.get("pid"), entry.get("started")
+    return has(name, pid=pid, started=started) and _runs(_path(name))
 
 
 def not_running(name: str, running: Iterable[str]) -> SystemDownError:
@@ -182,10 +186,9 @@ def remove(name: str, **mine: Any) -> None:
 
     Otherwise it is that of a new system, which has the name by now.
     """
-    path = _path(name)
-    with rundir.claiming(folder()), contextlib.suppress(FileNotFoundError, ValueError):
-        if mine.items() <= _read(path).items():
-            path.unlink()
+    with rundir.claiming(folder()):
+        if has(name, **mine):
+            _path(name).unlink(missing_ok=True)
 
 
 def _draft(path: Path, entry: dict[str, Any]) -> Path:
