@@ -14,7 +14,7 @@ from ..console import echo
 from ..hostnames import LOOPBACK, url
 from ..protocol.errors import SystemDownError
 from .failing import failing
-from .metrics import HostNames
+from .metrics import HostNames, check_address
 from .refs import PATIENCE, AnswerTimeout, SystemName, attached
 
 LAST = 3
@@ -42,8 +42,7 @@ def dashboard(
     It prints its address, and serves until the system ends, or Ctrl-C. Who
     has the address may read everything there, and change nothing.
     """  # fmt: skip
-    if not address:
-        raise typer.BadParameter("it is empty", param_hint="--address")  # that is: everywhere
+    check_address(address)
     try:
         failed = failing("dashboard", OSError, ModuleNotFoundError)
         with failed, attached(name, "dashboard") as system:

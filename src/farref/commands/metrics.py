@@ -37,6 +37,12 @@ HostNames = Annotated[
 """An option of commands that serve by HTTP."""
 
 
+def check_address(address: str) -> None:
+    """Refuse an empty address to listen at, which means each one of this host."""
+    if not address:
+        raise typer.BadParameter("it is empty", param_hint="--address")
+
+
 def metrics(
     name: SystemName = None,
     *,
@@ -68,8 +74,7 @@ def metrics(
     """  # fmt: skip
     if as_json and serve is not None:
         raise typer.BadParameter("--serve only serves Prometheus' text", param_hint="--json")
-    if not address:
-        raise typer.BadParameter("it is empty", param_hint="--address")  # that is: everywhere
+    check_address(address)
     try:
         with failing("metrics", OSError), attached(name, "metrics") as system:
             if serve is not None:
