@@ -167,8 +167,6 @@ def _part(table: Mapping[Any, Any]) -> tuple[list[Any], int]:
     at one endpoint after the other, or one of each type.
     """
     each = -(-len(table) // LOOKED_AT) or 1
-    if each == 1:
-        return list(table), 1
     keys = list(table)
     places = (start + (start * 2654435761 >> 16) % each for start in range(0, len(keys), each))
     return [keys[place] for place in places if place < len(keys)], each

@@ -7,10 +7,8 @@ when another comes. A browser that was hung up on so connects again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any
 
 MOST = 64
 AT_ONCE = 32

@@ -16,23 +16,18 @@ import re
 import threading
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
+from ..actors.api.system import System
 from ..actors.api.viewing import Watching
 from ..actors.recording.steps import ReceiveStep, decode
 from ..printable import printable
 from ..protocol.errors import SystemDownError
-from ..protocol.messages import Call, Create, Fetch, Invoke, Reply
-from ..top.screen import latency
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..actors.api.system import System
-    from ..protocol.messages import Descriptor
-    from ..top.screen import TopView
+from ..protocol.messages import Call, Create, Descriptor, Fetch, Invoke, Reply
+from ..top.screen import TopView, latency
 
 MINUTE = 60
 MOST = 2_000
@@ -102,9 +97,9 @@ class Timeline:
     def shown(self) -> Iterator[None]:
         """A page shows it in this block. In the thread of the pages."""
         self._pages += 1
-        if self._pages == 1:
-            threading.Thread(target=self._follow, daemon=True).start()
         try:
+            if self._pages == 1:
+                threading.Thread(target=self._follow, daemon=True).start()
             yield
         finally:
             self._pages -= 1
