@@ -18,9 +18,9 @@ it is not reachable any more. Actors' attributes are variables here.
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -38,6 +38,7 @@ OWNER_FIRST = {"owner": 0, "alias": 0, "user": 1, "borrower": 2}
 """The order of the rows of one reference, by their roles."""
 Key = tuple[str, str]
 """An endpoint and a reference: one row."""
+V = TypeVar("V")
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -120,12 +121,10 @@ def take_snapshot(
     check_leak_age(leak_age)
     answers, silent = _ask(inspector, seconds, attached=attached)
     rows = [row for answer in answers.values() for row in answer.rows]
-    names = ShortNames()
+    names = ShortNames(*silent, *answers)
     for row in rows:
         names.meet_row(row)
-    for worker in (*silent, *answers):
-        names.meet(worker)
-    marks, cycles = _marks(rows, set(silent), leak_age)
+    marks, cycles = marks_of(rows, set(silent), leak_age)
     homes = {row.rref: row for row in rows if row.role in ("owner", "alias")}
     sites = {row.rref: row.site for row in rows if row.site is not None}
     rows.sort(key=lambda row: (_order(row.rref), OWNER_FIRST[row.role], row.worker))
@@ -137,8 +136,8 @@ def take_snapshot(
             )
             for row in rows
         ),
-        silent={names.short(worker): why for worker, why in silent.items()},
-        counters={names.short(worker): each.counters for worker, each in answers.items()},
+        silent=names.keys(silent),
+        counters=names.keys({worker: each.counters for worker, each in answers.items()}),
         cycles=tuple(tuple(map(names.short, cycle)) for cycle in cycles),
         in_full=names.in_full,
     )
@@ -149,13 +148,9 @@ def count(
 ) -> tuple[dict[str, Counters], dict[str, str]]:
     """The counters of each endpoint, by its name, and the reasons of those without an answer."""
     answers, silent = _ask(inspector, seconds, attached=attached, rows=False)
-    names = ShortNames()
-    for worker in (*silent, *answers):
-        names.meet(worker)
-    return (
-        {names.short(worker): each.counters for worker, each in answers.items()},
-        {names.short(worker): why for worker, why in silent.items()},
-    )
+    names = ShortNames(*silent, *answers)
+    counters = {worker: each.counters for worker, each in answers.items()}
+    return names.keys(counters), names.keys(silent)
 
 
 def take_overview(
@@ -173,29 +168,24 @@ def take_overview(
             found[worker] = answer.overview
         except ProtocolError as error:
             silent[worker] = str(error)
-    names, state = ShortNames(), inspector.core.context.state
     with inspector.core.lock:
-        gone = {spell(worker): cause for worker, cause in state.causes.items()}
-    for worker in (*silent, *found, *gone):
-        names.meet(worker)
+        causes = inspector.core.context.state.causes
+        gone = {spell(worker): cause for worker, cause in causes.items()}
+    names = ShortNames(*silent, *found, *gone)
 
     def short(each: EndpointOverview) -> EndpointOverview:
-        def by_name(found: dict[str, Any]) -> dict[str, Any]:
-            return {names.short(worker): value for worker, value in found.items()}
-
         newest = tuple(
             msgspec.structs.replace(new, rref=names.short(new.rref)) for new in each.newest
         )
-        return msgspec.structs.replace(
-            each, latencies=by_name(each.latencies), holds=by_name(each.holds), newest=newest
-        )
+        latencies, holds = names.keys(each.latencies), names.keys(each.holds)
+        return msgspec.structs.replace(each, latencies=latencies, holds=holds, newest=newest)
 
     return Overview(
         system=inspector.core.settings.system,
         time=time.time(),
-        endpoints={names.short(worker): short(each) for worker, each in found.items()},
-        silent={names.short(worker): why for worker, why in silent.items()},
-        gone={names.short(worker): cause for worker, cause in gone.items()},
+        endpoints=names.keys({worker: short(each) for worker, each in found.items()}),
+        silent=names.keys(silent),
+        gone=names.keys(gone),
         in_full=names.in_full,
     )
 
@@ -254,29 +244,24 @@ def _order(rref: str) -> tuple[str, int]:
 
 
 class ShortNames:
-    """Short names of endpoints and ids."""
-
-    def __init__(self) -> None:
+    def __init__(self, *workers: str) -> None:
         self._lives: dict[str, set[str]] = defaultdict(set)
         self._short: dict[str, str] = {}
+        for worker in workers:
+            self.meet(worker)
 
     def meet(self, worker: str) -> None:
         """Add *worker* to the names that must differ."""
         self._lives[worker.rpartition("@")[0]].add(worker)
 
     def meet_row(self, row: ReferenceInfo) -> None:
-        """Add the names in *row*."""
+        texts: list[object] = [getattr(row, name) for name in _IDS]
+        for name in (*_SEVERAL, *_HELD):
+            texts += getattr(row, name)
         for name in _HELD:
-            for rref, worker in getattr(row, name).items():
-                self.meet(_worker_of(rref))
-                if isinstance(worker, str):
-                    self.meet(worker)
-        for name in _SEVERAL:
-            for rref in getattr(row, name):
-                self.meet(_worker_of(rref))
-        for name in _IDS:
-            text = getattr(row, name)
-            if text is not None:
+            texts += getattr(row, name).values()
+        for text in texts:
+            if isinstance(text, str):
                 self.meet(_worker_of(text))
 
     @property
@@ -294,13 +279,16 @@ class ShortNames:
             self._short[text] = (name if alone else worker) + number
         return self._short[text]
 
+    def keys(self, table: Mapping[str, V]) -> dict[str, V]:
+        """*table* with short names for keys."""
+        return {self.short(name): value for name, value in table.items()}
+
     def short_row(
         self, row: ReferenceInfo, home: ReferenceInfo | None, **more: Any
     ) -> ReferenceInfo:
         """*row* with short names and ids, and the fields that only the owner's row, *home*, has."""
         for name in _HELD:
-            held = getattr(row, name)
-            if held:
+            if held := getattr(row, name):
                 more[name] = {
                     self.short(rref): self.short(other) if isinstance(other, str) else other
                     for rref, other in held.items()
@@ -331,14 +319,35 @@ def _worker_of(text: str) -> str:
 # ---- conclusions from all rows
 
 
-def _marks(
+def marks_of(
     rows: list[ReferenceInfo], silent: set[str], leak_age: float
 ) -> tuple[dict[str, tuple[str, ...]], list[list[str]]]:
     """The marks of the references that have some, and the cycles."""
-    edges = _edges(rows)
+    called = {(row.worker, name): row.rref for row in rows for name in row.names}
+
+    def object_of(row: ReferenceInfo, name: str) -> str:
+        return called.get((row.worker, name), name)
+
+    edges: dict[str, set[str]] = {row.rref: set() for row in rows}
+    aliases = Counter[Key]()  # at each endpoint, those that stand for each object
+    for row in rows:
+        edges[row.rref].update(object_of(row, name) for name in row.contains)
+        if row.target:
+            target = object_of(row, row.target)
+            edges[row.rref].add(target)
+            aliases[row.worker, target] += 1
+    ahead = [
+        row.rref
+        for row in rows
+        if row.handles - row.in_values - aliases[row.worker, row.rref] > 0  # in variables
+        or row.messages
+        or row.tasks > len(row.pins)
+        or not silent.isdisjoint(row.forks.values())
+        or not row.complete  # what was not searched may hold any of them
+    ]
     cycles = [part for part in _strong(edges) if len(part) > 1 or part[0] in edges[part[0]]]
     in_cycle = {rref for cycle in cycles for rref in cycle}
-    reached, ahead = set[str](), list(_roots(rows, silent))
+    reached = set[str]()
     while ahead:
         rref = ahead.pop()
         if rref not in reached:
@@ -349,36 +358,6 @@ def _marks(
     for rref in old - reached:
         marks[rref] = (*marks.get(rref, ()), "leak")
     return marks, cycles
-
-
-def _edges(rows: Iterable[ReferenceInfo]) -> dict[str, set[str]]:
-    """From each object to those that it keeps: its value's references, or its target."""
-    rows = list(rows)
-    called: dict[Key, str] = {}
-    for row in rows:
-        called |= {(row.worker, name): row.rref for name in row.names}
-    edges: dict[str, set[str]] = {row.rref: set() for row in rows}
-    for row in rows:
-        kept = [*row.contains, *([row.target] if row.target else [])]
-        edges[row.rref] |= {called.get((row.worker, each), each) for each in kept}
-    return edges
-
-
-def _roots(rows: Iterable[ReferenceInfo], silent: set[str]) -> Iterator[str]:
-    """The references that are not held by values alone."""
-    rows = list(rows)
-    stand_ins: dict[Key, int] = defaultdict(int)
-    called = {(row.worker, name): row.rref for row in rows for name in row.names}
-    for row in rows:
-        if row.role == "alias" and row.target is not None:
-            stand_ins[row.worker, called.get((row.worker, row.target), row.target)] += 1
-    for row in rows:
-        in_variables = row.handles - row.in_values - stand_ins[row.worker, row.rref]
-        calls = row.tasks - len(row.pins)
-        unseen = any(worker in silent for worker in row.forks.values())
-        # A value that was not searched to its end may hold any of them.
-        if in_variables > 0 or row.messages or calls > 0 or unseen or not row.complete:
-            yield row.rref
 
 
 def _strong(edges: dict[str, set[str]]) -> list[list[str]]:

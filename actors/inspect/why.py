@@ -9,7 +9,7 @@ reference that its parent has sent it, a message is on its way, or stuck.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -22,7 +22,7 @@ from ..recording.tracing import spell, worker_of
 from ..wire.messages import Inspected
 from .holdings import Holding
 from .inspection import ReferenceInfo
-from .inspector import LEAK_AGE, Inspector
+from .inspector import Inspector
 from .snapshot import OWNER_FIRST, ShortNames, check_leak_age, matching, wrong
 
 MOST = 40
@@ -73,12 +73,7 @@ class Reason(msgspec.Struct, frozen=True):
         return {**msgspec.structs.asdict(self), "children": children}
 
 
-def why(
-    inspector: Inspector,
-    rref: RRef[Any] | str,
-    seconds: float,
-    leak_age: float = LEAK_AGE,
-) -> Reason:
+def why(inspector: Inspector, rref: RRef[Any] | str, seconds: float, leak_age: float) -> Reason:
     """The tree of reasons why the object of *rref* is still there."""
     check_leak_age(leak_age)
     return _Explanation(inspector, seconds, leak_age).whole(rref)
@@ -181,7 +176,8 @@ class _Explanation:
         found = self._found[rref]
         rows, title = found.rows, self._title(rref, found.rows)
         if rref in self._path:
-            ring = " -> ".join(self._ring(rref))
+            way = self._path[self._path.index(rref) :]
+            ring = " -> ".join((rref, *way[:0:-1], rref))  # each object holds the next one
             text = f"{title}: the cycle {ring}, explained above at {rref}"
             return Reason("cycle", text, rref=rref)
         if rref in self._explained:
@@ -190,7 +186,7 @@ class _Explanation:
         self._path.append(rref)
         found.shown.clear()
         reasons: list[Reason] = []
-        owner = next((row for row in rows.values() if row.role in _OWNERS), None)
+        owner = _owner_of(rows.values())
         if owner is not None:
             found.shown.add(owner.worker)
             reasons += self._at(owner.worker, found)
@@ -201,7 +197,10 @@ class _Explanation:
             reasons.append(self._no_owner(rows))
         for worker, row in rows.items():  # endpoints unknown to the owner and to all parents
             if worker not in found.shown:
-                reasons.append(self._endpoint(worker, found, self._beside(row, owner)))
+                how = "has it, unknown to its owner"
+                if owner is None and row.owner in self._silent:
+                    how = f"has it, {'not ' * (row.state != 'confirmed')}confirmed by its owner"
+                reasons.append(self._endpoint(worker, found, how))
         if not reasons:
             reasons.append(Reason("note", "nothing: it is about to be freed"))
         self._path.pop()
@@ -212,19 +211,8 @@ class _Explanation:
         only = "only the cycle keeps it: `farref gc` frees it"
         return msgspec.structs.replace(reason, children=(Reason("note", only), *reasons))
 
-    def _ring(self, rref: str) -> list[str]:
-        """The cycle that closes at *rref*: each object holds the next one."""
-        way = self._path[self._path.index(rref) :]
-        return [rref, *reversed(way[1:]), rref]
-
-    def _beside(self, row: ReferenceInfo, owner: ReferenceInfo | None) -> str:
-        """How *row*'s endpoint has it. *owner*, if it answered, does not count that endpoint."""
-        if owner is None and row.owner in self._silent:
-            return f"has it, {'not ' * (row.state != 'confirmed')}confirmed by its owner"
-        return "has it, unknown to its owner"
-
     def _title(self, rref: str, rows: dict[str, ReferenceInfo]) -> str:
-        row = next((row for row in rows.values() if row.role in _OWNERS), None)
+        row = _owner_of(rows.values())
         if row is None:
             any_row = next(iter(rows.values()), None)
             return f"{rref}, owned by {any_row.owner}" if any_row else f"{rref} (gone)"
@@ -266,7 +254,8 @@ class _Explanation:
         """
         inspector = self._inspector
         infos = [i for i in inspector.registrar_client.workers() if i.id not in self._mute]
-        for worker, answer in inspector.inspect(infos, self._seconds, about, rows=rows).items():
+        answers = inspector.inspect(infos, self._seconds, about=about, rows=rows)
+        for worker, answer in answers.items():
             self._names.meet(spell(worker))
             why = wrong(answer, self._seconds, about=True)
             if not why and answer is not None:
@@ -285,7 +274,7 @@ class _Explanation:
         answers = dict(self._answers(full, rows=False))
         for row in rows:
             self._names.meet_row(row)
-        home = next((row for row in rows if row.role in _OWNERS), None)
+        home = _owner_of(rows)
         site = next((row.site for row in rows if row.site is not None), None)
         rows.sort(key=lambda row: (OWNER_FIRST[row.role], row.worker))
         shown = (self._names.short_row(row, home, site=site) for row in rows)
@@ -314,21 +303,16 @@ class _Explanation:
         children = list(self._at(worker, found))
         if worker in self._silent:
             children.append(Reason("note", f"cannot tell: {self._silent[worker]}"))
-        elif row is None:
-            children += self._on_the_way(worker, found)
+        elif row is None:  # messages to or from it are on their way
+            flights = [*self._flights(found, to=worker), *self._flights(found, by=worker)]
+            missing = "it does not have it yet, or not any more; look again"
+            children += flights or [Reason("note", missing)]
         return Reason("endpoint", f"{worker} {how}", worker=worker, children=tuple(children))
 
     def _at(self, worker: str, found: _Object) -> Iterator[Reason]:
         for holding in found.held.get(worker, ()):
             if holding.kind != "flight":
                 yield self._reason(worker, holding, found)
-
-    def _on_the_way(self, worker: str, found: _Object) -> Iterator[Reason]:
-        """Messages to or from *worker*, which should have the reference and does not."""
-        flights = list(self._flights(found, to=worker)) + list(self._flights(found, by=worker))
-        yield from flights
-        if not flights:
-            yield Reason("note", "it does not have it yet, or not any more; look again")
 
     def _flights(self, found: _Object, to: str = "", by: str = "") -> Iterator[Reason]:
         for sender, held in found.held.items():
@@ -346,7 +330,6 @@ class _Explanation:
         age = holding.age if holding.age is not None else found.age_of(holding.fork)
         since = f" {seconds_text(age)} ago" if age is not None else ""
         children: tuple[Reason, ...] = ()
-        many = f"{holding.count} " if holding.count > 1 else ""
         match kind:
             case "global" | "attribute" | "local" | "task" | "internal":
                 text = f"{_ROOTS[kind]} {holding.text}"
@@ -378,15 +361,6 @@ class _Explanation:
                 text = f"a request of {other}: {holding.text}" if other else "a request runs on it"
             case "placeholder":
                 text = f"its creation by {other} has not arrived"
-            case "asked":
-                lasts = f" since {seconds_text(age)}" if age is not None else ""
-                text = (
-                    f"{worker} holds fork {holding.fork}, not confirmed{lasts}: waiting for the "
-                    f"ACK of the owner, {other}"
-                )
-                children = tuple(self._flights(found, to=other)) + tuple(
-                    self._flights(found, by=other)
-                )
             case "fork":
                 return self._endpoint(other, found, f"has fork {holding.fork}")
             case "lent" | "loan":
@@ -396,9 +370,18 @@ class _Explanation:
             case "pin":
                 how = f"got it as fork {holding.fork}{since}, and {worker} waits for its ACK"
                 return self._endpoint(other, found, how)
-            case _:
-                text = f"{many}{kind} {holding.text}"
+            case _:  # "asked"
+                lasts = f" since {seconds_text(age)}" if age is not None else ""
+                text = (
+                    f"{worker} holds fork {holding.fork}, not confirmed{lasts}: waiting for the "
+                    f"ACK of the owner, {other}"
+                )
+                children = (*self._flights(found, to=other), *self._flights(found, by=other))
         return Reason(kind, text, holding.where, worker, children=children)
+
+
+def _owner_of(rows: Iterable[ReferenceInfo]) -> ReferenceInfo | None:
+    return next((row for row in rows if row.role in _OWNERS), None)
 
 
 def _parsed(full: str) -> RRefId:

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from farref.actors.core.ages import MOST, STEP, Ages
-from farref.actors.inspect.snapshot import ShortNames, _marks, _strong
+from farref.actors.inspect.snapshot import ShortNames, marks_of
 
 from .test_refs import ROW
 
@@ -30,7 +30,7 @@ def test_two_lives_of_one_name_are_told_apart() -> None:
 
 
 def marks(*rows: ReferenceInfo, silent: tuple[str, ...] = (), leak_age: float = 60) -> list[Any]:
-    found, _ = _marks(list(rows), set(silent), leak_age)
+    found, _ = marks_of(list(rows), set(silent), leak_age)
     return [found.get(row.rref, ()) for row in rows]
 
 
@@ -69,10 +69,12 @@ def test_an_alias_keeps_what_it_stands_for() -> None:
     assert marks(held, replace(alias, handles=0)) == [("leak",), ("leak",)]
 
 
-def test_strong_components_of_a_long_chain() -> None:
-    edges = {str(n): {str(n + 1)} for n in range(20_000)} | {"20000": {"0"}, "x": {"0"}}
-    parts = _strong(edges)
-    assert sorted(map(len, parts)) == [1, 20_001]
+def test_a_long_cycle_and_what_leads_to_it() -> None:
+    ring = [replace(ROW, rref=f"A@1/{n}", contains=(f"A@1/{n - 1}",)) for n in range(1, 20_000)]
+    first = replace(ROW, rref="A@1/0", contains=("A@1/19999",))
+    outside = replace(ROW, rref="A@1/20000", contains=("A@1/0",))
+    _, cycles = marks_of([outside, first, *ring], set(), 60)
+    assert [len(cycle) for cycle in cycles] == [20_000]
 
 
 def test_ages_of_what_was_named() -> None:
