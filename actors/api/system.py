@@ -48,8 +48,7 @@ from ..core.sites import asked_for
 from ..handles.front import Front
 from ..handles.rref import RRef
 from ..hosting import bases, directory, launched, logs, versions
-from ..inspect.collecting import COLLECT_PATIENCE, collect
-from ..inspect.inspector import LATENCIES, LEAK_AGE, PATIENCE
+from ..inspect.inspector import COLLECT_PATIENCE, LATENCIES, LEAK_AGE, PATIENCE
 from ..shells.endpoint import Endpoint
 from ..shells.inbox import Unopened
 from ..shells.ordinary import refuse_references
@@ -256,9 +255,7 @@ class System:
             with _errors(failed, LACKS):
                 self._enter(Stay(asys, settings, program, threads, ends=ends), order)
                 directory.replace(settings.system, entry | {"session": self._stay.session})
-            self._complete(nodes, telemetry)
-            if dashboard:
-                self._show()
+            self._complete(nodes, telemetry, dashboard=dashboard)
         except BaseException:
             directory.remove(settings.system, pid=entry["pid"], started=entry["started"])
             raise
@@ -395,23 +392,17 @@ class System:
         """
         return sessions.entered()
 
-    def _complete(self, nodes: int, telemetry: object) -> None:
+    def _complete(self, nodes: int, telemetry: object, *, dashboard: bool) -> None:
         """Prepare this process for spans, and wait until *nodes* hosts of `farref run` are there.
 
-        Now, because no actor is forked from this process any more.
+        Now, because no actor is forked from this process any more. Then start the dashboard.
         """
         try:
             spans.prepare(self.endpoint.core.settings.telemetry, telemetry)
             hosts.gather(self.endpoint.registrar_client, nodes, self.name)
-        except BaseException:
-            self._stop(graceful=True)
-            raise
-
-    def _show(self) -> None:
-        """Start the dashboard, after the system."""
-        try:
-            with _errors(f"system {self.name!r} did not start", LACKS):
-                self._board = board.Board(self.name)
+            if dashboard:
+                with _errors(f"system {self.name!r} did not start", LACKS):
+                    self._board = board.Board(self.name)
         except BaseException:
             self._stop(graceful=True)
             raise
@@ -678,8 +669,8 @@ class System:
         Returns:
             The garbage: the ids of the objects found together, and a ring among them.
         """
-        inspector = self._here.inspector
-        return collect(inspector, check_timeout(timeout, COLLECT_PATIENCE), cuts=not dry_run)
+        seconds = check_timeout(timeout, COLLECT_PATIENCE)
+        return self._here.inspector.collect(seconds, cuts=not dry_run)
 
     def logging(self, level: int | str, logger: str = "") -> None:
         """Set the level of a *logger*, by default the root, here and in all actors. Blocks.

@@ -67,8 +67,6 @@ class Console(io.TextIOBase):
 
 
 class Session(pdb.Pdb, Internal):
-    """One session."""
-
     def __init__(self, debugging: Debugging, frame: FrameType) -> None:
         self._console = Console(self)
         ends: Any = {"stdin": self._console, "stdout": self._console}
@@ -110,7 +108,6 @@ class Session(pdb.Pdb, Internal):
             self._end()
 
     def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
-        """Have pdb look at a step of the thread."""
         if self.over:
             return None
         outermost = frame is self.botframe

@@ -19,8 +19,6 @@ from ..serving.server import Server
 
 
 class Counting(Internal):
-    """Reads the counters of one endpoint."""
-
     def __init__(
         self,
         core: Core,

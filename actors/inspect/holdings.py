@@ -169,21 +169,15 @@ def _tables(core: Core, entry: Owner | User) -> Iterator[Holding]:
 def _flights(core: Core, delivery: Delivery, rref: RRefId) -> Iterator[Holding]:
     """Unacknowledged messages about *rref*. Under the endpoint's lock."""
     now = time.monotonic()
-    flying = [
-        (to, each)
-        for to, message in delivery.links.waiting()
-        for each in (apart(message) if isinstance(message, Bulk) else (message,))
-    ]
-    for to, message in flying:
-        for fork in _forks_in(message, rref):
-            mine = fork is not None and fork.parent == core.me
-            yield Holding(
-                "flight",
-                type(message).__name__,
-                worker=spell(to),
-                fork="" if fork is None else spell(fork),
-                age=core.ages.of_fork(fork.number, now) if fork is not None and mine else None,
-            )
+    for to, whole in delivery.links.waiting():
+        for message in apart(whole) if isinstance(whole, Bulk) else (whole,):
+            for fork in _forks_in(message, rref):
+                name, age = "", None
+                if fork is not None:
+                    name = spell(fork)
+                    age = core.ages.of_fork(fork.number, now) if fork.parent == core.me else None
+                kind = type(message).__name__
+                yield Holding("flight", kind, worker=spell(to), fork=name, age=age)
 
 
 def _forks_in(message: Message, rref: RRefId) -> Iterator[ForkId | None]:

@@ -230,7 +230,10 @@ def _known(
     with core.lock:  # the tables change in other threads
         rrefs = [*core.context.owners, *core.context.users] if only is None else [only]
         loans = core.context.loans.borrowed()
-        names = _names(core)
+        names: dict[RRefId, dict[RRefId, int]] = defaultdict(dict)
+        for other, name in core.context.state.names.items():
+            if name.handles:  # else only requests under this name are open
+                names[name.canonical][other] = name.handles
     known = []
     now = time.monotonic()  # one for all: objects that were made together have one age
     for start in range(0, len(rrefs), BATCH):  # a long table must not hold up the protocol
@@ -250,15 +253,6 @@ def _known(
                     )
                     known.append((row, rref, stored))
     return known
-
-
-def _names(core: Core) -> dict[RRefId, dict[RRefId, int]]:
-    """For each object: the other names of its handles, and the number of handles of each."""
-    names: dict[RRefId, dict[RRefId, int]] = defaultdict(dict)
-    for rref, name in core.context.state.names.items():
-        if name.handles:  # else only requests under this name are open
-            names[name.canonical][rref] = name.handles
-    return names
 
 
 def _containers(

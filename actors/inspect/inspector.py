@@ -14,8 +14,9 @@ from functools import partial
 from typing import Any
 
 from ...printable import logger
+from ...protocol.effects import Garbage
 from ...protocol.errors import WorkerDiedError
-from ...protocol.ids import RRefId, WorkerId
+from ...protocol.ids import WorkerId
 from ...serialization.failures import text_of
 from ..base.interrupts import new_future
 from ..core.core import Core, Internal
@@ -32,6 +33,8 @@ log = logger(__name__)
 
 PATIENCE = 5.0
 """Seconds that an endpoint has to answer."""
+COLLECT_PATIENCE, SLACK = 30.0, 5.0
+"""Seconds for the searches of `collect` by default, and for their answers."""
 LATENCIES = 10.0
 """Seconds for which an endpoint counts latencies after a question for its overview."""
 LEAK_AGE = 60.0
@@ -63,29 +66,15 @@ class Inspector(Internal):
         self._pool = Pool(1, f"farref inspector {core.me}", core.threads)
 
     def inspect(
-        self,
-        infos: Iterable[WorkerInfo],
-        seconds: float,
-        about: RRefId | str | None = None,
-        *,
-        rows: bool = True,
-        collect: tuple[float, bool] | None = None,
-        overview: float | None = None,
+        self, infos: Iterable[WorkerInfo], seconds: float, **what: Any
     ) -> dict[WorkerId, Inspected | None]:
         """The answer of each of *infos*; None if it did not answer within *seconds*, or died.
 
-        All are asked at the same time. Without *rows* the answers contain only the counters, or the
-        holdings of the object that they are *about*.
+        All are asked at the same time. *what* they are asked: see `Inspect`.
         """
         core, end = self.core, time.monotonic() + seconds
         answers: dict[WorkerId, Inspected | None] = {}
         with contextlib.ExitStack() as asking:
-            what: dict[str, Any] = {
-                "about": about,
-                "rows": rows,
-                "collect": collect,
-                "overview": overview,
-            }
             asked = {
                 info.id: asking.enter_context(
                     self.registrar_client.posed(Inspect, info, asker=core.address, **what)
@@ -103,6 +92,18 @@ class Inspector(Internal):
                 died = there and isinstance(answer.exception(), WorkerDiedError)
                 answers[worker] = answer.result(0) if there and not died else None
         return answers
+
+    def collect(self, seconds: float, *, cuts: bool) -> tuple[Garbage, ...]:
+        """Have all endpoints search for garbage for *seconds* at most. Returns each set once."""
+        infos = self.registrar_client.workers()
+        answers = self.inspect(infos, seconds + SLACK, collect=(seconds, cuts))
+        found = {
+            frozenset(garbage.objects): garbage
+            for answer in answers.values()
+            if answer is not None
+            for garbage in answer.garbage
+        }
+        return tuple(sorted(found.values(), key=lambda garbage: garbage.objects))
 
     def asked(self, question: Inspect, reply: Callable[[Inspected], object] | None = None) -> None:
         """Have *question* answered: to *reply*, or else by a message. Any thread."""

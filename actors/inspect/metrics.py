@@ -37,7 +37,6 @@ class Metric:
 
     @property
     def prometheus(self) -> str:
-        """Its name in Prometheus."""
         return f"farref_{self.name}{'_total' if self.grows else ''}"
 
     def samples(self, counters: Counters) -> Iterator[tuple[dict[str, str], float]]:

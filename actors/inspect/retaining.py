@@ -73,8 +73,6 @@ class RetainingPath(msgspec.Struct, frozen=True):
 
 
 class SearchResult(msgspec.Struct, frozen=True):
-    """The result of a search."""
-
     ways: tuple[RetainingPath, ...]
     unnamed: tuple[str, ...]
     """The referrers of each handle to which no known root leads."""

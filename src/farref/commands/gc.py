@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..actors.inspect.collecting import COLLECT_PATIENCE
+from ..actors.inspect.inspector import COLLECT_PATIENCE
 from ..console import echo, write_json
 from ..protocol.effects import Garbage
 from .failing import failing

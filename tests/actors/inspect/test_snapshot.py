@@ -60,10 +60,10 @@ def questions(monkeypatch: pytest.MonkeyPatch) -> Noted:
     noted: Noted = []
     inspect = Inspector.inspect
 
-    def noting(inspector: Inspector, infos: list[WorkerInfo], *how: Any, **more: Any) -> Any:
+    def noting(inspector: Inspector, infos: list[WorkerInfo], *how: Any, **what: Any) -> Any:
         for each in noted:
-            each([info.id.name for info in infos], len(how) > 1)
-        return inspect(inspector, infos, *how, **more)
+            each([info.id.name for info in infos], "about" in what)
+        return inspect(inspector, infos, *how, **what)
 
     monkeypatch.setattr(Inspector, "inspect", noting)
     return noted
@@ -147,7 +147,7 @@ def test_a_local_look_says_the_same(system: System) -> None:
 
 def test_an_object_that_only_a_borrower_keeps(gate: Path, system: System) -> None:
     ref = farref.remote("B", make_box)
-    held = farref.rpc_async("C", hold_with, args=(gate, [ref]))
+    held = farref.rpc_async("C", hold, args=(gate, [ref]))
     name = str(ref.id)
     del ref
     assert until(system, lambda: "C" in {each.worker for each in system.references().of(name)})
@@ -159,13 +159,9 @@ def test_an_object_that_only_a_borrower_keeps(gate: Path, system: System) -> Non
     text = str(reason)
     assert f"{name}, Box of " in text
     assert "C was lent it as " in text
-    assert any(each.kind == "local" and "in hold_with" in each.where for each in reason.walk())
+    assert any(each.kind == "local" and "in hold" in each.where for each in reason.walk())
     gate.touch()
     held.result()
-
-
-def hold_with(gate: Path, refs: list[RRef[Any]]) -> None:
-    hold(gate, refs)
 
 
 def bare(refs: list[RRef[Any]]) -> RRef[Any]:
@@ -460,18 +456,20 @@ def test_a_library_is_told_of_only_if_nothing_else_holds_a_handle(searched: Syst
     KEPT.clear()
 
 
-@pytest.mark.parametrize("module", ["thespian", "thespian.system.simpleSystemBase", "farref.cli"])
-def test_the_actor_system_is_a_library_wherever_it_is_installed(module: str) -> None:
-    mine = {"__name__": "thespians", "__file__": "/elsewhere/thespians.py"}
-    assert retaining._is_library({"__name__": module, "__file__": f"/elsewhere/{module}.py"})
-    assert not retaining._is_library(mine)
-
-
-@pytest.mark.parametrize("folder", ["site-packages", "dist-packages"])
-def test_packages_are_libraries_wherever_they_are(folder: str) -> None:
-    place = f"/home/me/.local/lib/{folder}"
-    assert retaining._is_library({"__name__": "its", "__file__": f"{place}/its/code.py"})
-    assert not retaining._is_library({"__name__": "mine", "__file__": f"{place}-of-mine/code.py"})
+@pytest.mark.parametrize(
+    ("name", "folder", "library"),
+    [
+        ("thespian", "/elsewhere", True),
+        ("thespian.system.simpleSystemBase", "/elsewhere", True),
+        ("farref.cli", "/elsewhere", True),
+        ("thespians", "/elsewhere", False),
+        *(("its", f"/home/me/.local/lib/{name}-packages/its", True) for name in ("site", "dist")),
+        *(("mine", f"/home/{name}-packages-of-mine", False) for name in ("site", "dist")),
+    ],
+)
+def test_what_is_a_library_wherever_it_is(name: str, folder: str, library: bool) -> None:
+    namespace = {"__name__": name, "__file__": f"{folder}/{name}.py"}
+    assert retaining._is_library(namespace) is library
 
 
 def test_a_class_without_a_module(searched: System) -> None:
@@ -560,19 +558,6 @@ def test_a_module_that_runs_is_told_once(searched: System, monkeypatch: pytest.M
     ways = [each.text for each in vars(module)["told"].walk() if each.kind in ("global", "local")]
     vars(module).clear()
     assert ways == ["global running.ref"]
-
-
-def closing(ref: RRef[Any]) -> Any:
-    return lambda: ref
-
-
-def test_a_closure(searched: System) -> None:
-    KEPT["closure"] = closing(RRef("closed over"))
-    (name,) = (each.rref for each in farref.references())
-    (found,) = (each for each in why(searched, name).walk() if each.kind == "global")
-    variable = "(its variable ref of closing.<locals>.<lambda>)"
-    assert found.text == f"global {__name__}.KEPT['closure'] {variable}"
-    KEPT.clear()
 
 
 class Waiter:
