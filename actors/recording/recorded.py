@@ -132,26 +132,11 @@ class Recorded(Context):
         self._tracer.told(effects, whole, "fetch", rref, chain, copy, direct, follow)
         return call, effects
 
-    def tell(self, to: WorkerId, cargo: Cargo) -> list[Effect]:
-        effects = self.plain.tell(to, cargo)
-        self._tracer.told(effects, True, "tell", to, cargo.descriptors)
-        return effects
-
     def cancel(self, call: CallId, *, interrupt: bool = False) -> list[Effect]:
         self._tracer.did("cancel", call, *([True] if interrupt else ()))
         return self.plain.cancel(call, interrupt=interrupt)
 
     # ---- its answers
-
-    def reply(self, call: CallId, cargo: Cargo) -> list[Effect]:
-        effects = self.plain.reply(call, cargo)
-        self._tracer.told(effects, True, "reply", call, cargo.descriptors)
-        return effects
-
-    def refuse(self, call: CallId, cargo: Cargo) -> list[Effect]:
-        effects = self.plain.refuse(call, cargo)
-        self._tracer.told(effects, True, "refuse", call, cargo.descriptors)
-        return effects
 
     def resolve(self, rref: RRefId, *, serial: bool = True) -> list[Effect]:
         self._tracer.did("resolve", rref, *_unusual(serial))
@@ -188,6 +173,19 @@ def _told_as_it_is(name: str) -> Callable[..., list[Effect]]:
     return told
 
 
+def _told_by_its_message(name: str) -> Callable[..., list[Effect]]:
+    """The method *name* of an input that its message shows as a whole: a receiver, and a cargo."""
+
+    def told(self: Recorded, to: Any, cargo: Cargo) -> list[Effect]:
+        effects: list[Effect] = getattr(self.plain, name)(to, cargo)
+        self._tracer.told(effects, True, name, to, cargo.descriptors)
+        return effects
+
+    return told
+
+
+for _name in ("tell", "reply", "refuse"):
+    setattr(Recorded, _name, _told_by_its_message(_name))
 for _name in (
     *("refuse_cancel", "stand_for", "pause", "resume", "done", "waits", "suspect"),
     *("scanned", "weigh_cycle", "give_up_cycle"),

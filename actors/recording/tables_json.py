@@ -58,14 +58,10 @@ _CLASSES: dict[str, type] = {
         *(*KINDS, Busy, Descriptor, Hop, Report, Moved, Grip, Garbage),
     )
 }
-_WRITTEN: dict[str, Any] = {"known": set, "reported": set}
-"""The fields of an entry that are not written as they are, and the way to write each."""
+_FEW = frozenset({"known", "reported"})
+"""The fields of an entry that are a `Few` of forks, and are written as a set."""
 _IDS: dict[type, str] = {RRefId: "r", ForkId: "f", CallId: "c", WorkerId: "w"}
 _LISTS: dict[type, str] = {list: "list", tuple: "tuple", set: "set", deque: "deque"}
-
-
-def _same(part: Any) -> Any:
-    return part
 
 
 def _shared(part: Any) -> Any:
@@ -80,10 +76,6 @@ def _few(part: Any) -> Few:
     for fork in part:
         few = added(few, fork)
     return few
-
-
-_READ: dict[str, Any] = {"known": _few, "reported": _few}
-"""The way to read each of `_WRITTEN`."""
 
 
 class SnapshotError(ValueError):
@@ -139,10 +131,9 @@ class _TablesWriter:
             return [_LISTS[kind], *map(self.plain, items)]
         if value is EMPTY_SET:
             return [_LISTS[set]]
-        if kind is dict or value is EMPTY:
-            return ["dict", *([self.plain(k), self.plain(v)] for k, v in value.items())]
-        if kind is OrderedDict:
-            return ["ordered", *([self.plain(k), self.plain(v)] for k, v in value.items())]
+        if kind in (dict, OrderedDict) or value is EMPTY:
+            name = "ordered" if kind is OrderedDict else "dict"
+            return [name, *([self.plain(k), self.plain(v)] for k, v in value.items())]
         if isinstance(value, Enum):
             return ["enum", kind.__name__, value.name]
         if kind is Cargo:
@@ -155,7 +146,7 @@ class _TablesWriter:
             self._seen[id(value)] = len(self._seen)
         fields = [(name, getattr(value, name)) for name in _fields(kind)]
         if kind in _MACHINES:
-            fields = [(name, _WRITTEN.get(name, _same)(part)) for name, part in fields]
+            fields = [(name, set(part) if name in _FEW else part) for name, part in fields]
         return [kind.__name__, *([name, self.plain(part)] for name, part in fields)]
 
 
@@ -191,12 +182,13 @@ class _Reader:
         if name == "Cargo":
             return Cargo(descriptors=self._value(items[0][1]))
         kind = _CLASSES[name]
-        made: Any = object.__new__(kind) if _is_filled(kind) else None
+        # An object that is no struct is made empty, and then filled.
+        made: Any = None if issubclass(kind, msgspec.Struct) else object.__new__(kind)
         if kind is Alias:
             self._seen.append(made)
         given = {field: self._value(value) for field, value in items}
         if kind in _MACHINES:
-            given = {name: _READ.get(name, _shared)(part) for name, part in given.items()}
+            given = {n: _few(part) if n in _FEW else _shared(part) for n, part in given.items()}
         if set(given) != set(_fields(kind)):
             raise ValueError(f"a {name} with wrong fields")
         if made is None:
@@ -213,11 +205,6 @@ class _Reader:
         kind = next(kind for kind, each in _IDS.items() if each == letter)
         minter, _, number = text.rpartition("/")
         return kind(self._worker(minter), int(number))
-
-
-def _is_filled(kind: type) -> bool:
-    """Whether objects of *kind* are made empty and then filled, unlike all structs."""
-    return not issubclass(kind, msgspec.Struct)
 
 
 def _fields(kind: type) -> list[str]:

@@ -239,12 +239,12 @@ class Tracer:
 
 def _then(effects: Iterable[Effect]) -> list[tuple[str, RRefId]] | None:
     """The immediate consequences among *effects*, for a row."""
-    then = None
-    for effect in effects:
-        if isinstance(effect, Confirmed | Free):
-            kind = "free" if isinstance(effect, Free) else "confirmed"
-            then = [*(then or ()), (kind, effect.rref)]
-    return then
+    then = [
+        ("free" if isinstance(effect, Free) else "confirmed", effect.rref)
+        for effect in effects
+        if isinstance(effect, Confirmed | Free)
+    ]
+    return then or None
 
 
 def _labelled(message: Any) -> Any:
