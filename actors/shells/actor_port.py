@@ -32,8 +32,6 @@ from .ports import Alarm, SelfRunning, check_not_receiving
 
 
 class ActorPort(SelfRunning):
-    """The `Port` of one actor."""
-
     def __init__(self, actor: Actor, loop: Loop) -> None:
         self._actor = actor
         self._loop = loop

@@ -67,7 +67,6 @@ class Endpoint(Internal):
         self.core = core = Core(me, port, settings, threads=threads)
         core.hooks = telemetry.hooks_for(core)
         self.registrar_client = RegistrarClient(core, registrar)
-        """Finds the other endpoints."""
         self.delivery = Delivery(core, self.registrar_client)
         self.objects = Objects(core)
         self.packer = Packer(core, self.registrar_client)

@@ -50,11 +50,9 @@ class Handlers:
     # ---- Thespian's thread
 
     def queue(self, message: Any, sender: ActorAddress) -> None:
-        """Have an ordinary Thespian message handled."""
         self._loop.queue(lambda: self._handle(message, sender, ()))
 
     def queue_cargo(self, cargo: Cargo, sender: ActorAddress) -> None:
-        """Have a message from another endpoint handled."""
         self._loop.queue(lambda: self._deliver(cargo, sender))
 
     def queue_last(self, message: Any, sender: ActorAddress) -> threading.Event:

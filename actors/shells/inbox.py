@@ -28,7 +28,6 @@ class ProgramInbox(queue.Queue[Any]):
             self.wake()
 
     def wake(self) -> None:
-        """Have the coroutines look for messages."""
         for waker in tuple(self.wakers):
             waker()
 

@@ -89,9 +89,9 @@ class Mailbox:
     def __init__(self, actor: Actor) -> None:
         self._actor = actor
         self.endpoint: Endpoint | None = None
-        self._loop = Loop()
-        self._handlers = Handlers(actor, self._loop, self.send)
-        self.port = ActorPort(actor, self._loop)
+        self.loop = Loop()
+        self.handlers = Handlers(actor, self.loop, self.send)
+        self.port = ActorPort(actor, self.loop)
         self._children = Children(actor)
         self._stash: list[tuple[Any, ActorAddress]] = []
         """Messages that came before the registrar told this actor the system's settings."""
@@ -177,17 +177,9 @@ class Mailbox:
                 if isinstance(message, ChildActorExited):
                     cause = self._children.cause(message.childAddress)
                     endpoint.registrar_client.exited(message.childAddress, cause)
-                self._handlers.queue(message, sender)
+                self.handlers.queue(message, sender)
 
     # ---- becoming an endpoint
-
-    def hold(self) -> None:
-        """Handle no message before `release`."""
-        self._loop.hold()
-
-    def release(self, *, drop: bool = False) -> None:
-        """Handle messages from now on; with *drop*, none of the earlier ones."""
-        self._loop.release(drop=drop)
 
     def _welcome(self, message: wire.Welcome) -> None:
         if self.endpoint is not None or self._registrar is not None:
@@ -207,7 +199,7 @@ class Mailbox:
     def _become(
         self, me: WorkerId, registrar: ActorAddress, settings: Settings, threads: int | None
     ) -> None:
-        hand = self._handlers.queue_cargo
+        hand = self.handlers.queue_cargo
         endpoint = Endpoint(
             me, self.port, settings, registrar, threads=threads or THREADS, hand=hand
         )
@@ -226,9 +218,9 @@ class Mailbox:
             Finalize(None, endpoint.core.callbacks.finish, exitpriority=0)
             Finalize(None, telemetry.flush, exitpriority=-1)
             farewell.held.append(self._let_go)
-        self.endpoint = self._handlers.endpoint = endpoint
-        endpoint.server.spawn = self._loop.spawn
-        self._loop.start(endpoint.core)
+        self.endpoint = self.handlers.endpoint = endpoint
+        endpoint.server.spawn = self.loop.spawn
+        self.loop.start(endpoint.core)
 
     def _join(self, me: WorkerId, registrar: ActorAddress) -> None:
         place = bases.capabilities_of(self._actor).get(bases.HOST, "")
@@ -276,10 +268,10 @@ class Mailbox:
     # ---- the end
 
     def _exit(self, message: ActorExitRequest, sender: ActorAddress) -> None:
-        self._loop.release(drop=True)  # it was not constructed
+        self.loop.release(drop=True)  # it was not constructed
         # An actor that waits for the end of its children gets another request when the system ends.
-        if self._loop.open and (self._loop.begun or self._actor._has_handlers):
-            done = self._handlers.queue_last(message, sender)
+        if self.loop.open and (self.loop.begun or self._actor._has_handlers):
+            done = self.handlers.queue_last(message, sender)
             end = time.monotonic() + LAST_HANDLERS
             while not done.wait(0.01) and time.monotonic() < end:
                 self._do_left()
@@ -302,11 +294,11 @@ class Mailbox:
         if self.endpoint is not None:
             flush_notices()
             self.endpoint.close(f"{self._name()} exits")
-        self._loop.stop()
+        self.loop.stop()
 
     def _let_go(self) -> None:
         """Let go of the actor, and of the objects that live here, as the process ends."""
-        for part in (self, self._handlers, self.port, self._children):
+        for part in (self, self.handlers, self.port, self._children):
             del part._actor
         if self.endpoint is not None:
             self.endpoint.core.actor = None
@@ -338,10 +330,6 @@ class Mailbox:
                 return
         refuse_references(message, address)
         self.port.post(address, message)
-
-    def drop(self, message: Any, sender: ActorAddress) -> None:
-        """Report that there is no handler for *message*."""
-        self._handlers.drop(message, sender)
 
     def create(self, actor_class: Any, *args: Any, **kwargs: Any) -> ActorAddress:
         """Create a child. A `RefActor` gets its identity at once, so it can be sent to at once.

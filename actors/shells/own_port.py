@@ -31,8 +31,6 @@ log = logger(__name__)
 
 
 class OwnPort(OutsidePort):
-    """The port of a program on our own base."""
-
     def __init__(self, asys: Any) -> None:
         super().__init__(asys)
         self._transport: Transport = self._base.transport

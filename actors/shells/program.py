@@ -204,7 +204,6 @@ ProgramPort = OwnPort | PumpPort | CallInPort
 
 
 def port_of(asys: Any) -> ProgramPort:
-    """The port that fits the base of *asys*."""
     if simple.runs(asys):
         return CallInPort(asys)
     return PumpPort(asys) if bases.own(asys._systemBase.transport) is None else OwnPort(asys)

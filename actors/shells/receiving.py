@@ -106,7 +106,6 @@ class OutsidePort(Receiver, SelfRunning):
         self._thread = threading.Thread(target=self._run, name="farref pump", daemon=True)
 
     def start(self) -> None:
-        """Begin to receive."""
         self._thread.start()
 
     def end(self) -> None:
@@ -115,5 +114,4 @@ class OutsidePort(Receiver, SelfRunning):
             self._main.transport.close()
 
     def _run(self) -> None:
-        """Receive until the port stops."""
         raise NotImplementedError

@@ -73,7 +73,7 @@ class RefActor(ActorTypeDispatcher):
 
     def receiveUnrecognizedMessage(self, message: Any, sender: ActorAddress) -> None:
         """Drop a message without a handler, with a warning. Override it to handle the message."""
-        self._mailbox.drop(message, sender)
+        self._mailbox.handlers.drop(message, sender)
 
     def createActor(self, *args: Any, **kwargs: Any) -> ActorAddress:
         """Create a child actor, like Thespian's `createActor`."""
@@ -88,7 +88,7 @@ def wait_to_begin(actor: Any, capabilities: Any = None, requirements: Any = None
     """In place of ``__init__``: *actor* handles no message before `construct` has run that."""
     # Thespian gives these two to an ``__init__`` that has them.
     actor._given = {"capabilities": capabilities, "requirements": requirements}
-    actor._mailbox.hold()
+    actor._mailbox.loop.hold()
 
 
 async def construct(*args: Any, **kwargs: Any) -> None:
@@ -102,9 +102,9 @@ async def construct(*args: Any, **kwargs: Any) -> None:
     try:
         actor.__init__(*args, **kwargs)
     except BaseException:
-        actor._mailbox.release(drop=True)
+        actor._mailbox.loop.release(drop=True)
         raise
-    actor._mailbox.release()
+    actor._mailbox.loop.release()
 
 
 def _in_mailbox_thread(name: str) -> Any:
