@@ -123,15 +123,13 @@ def create_actor(
     except BaseException as error:
         front.core.port.post(actor.address, ActorExitRequest())
         if plain and not isinstance(error, FarrefError) and isinstance(error, Exception):
-            raise _failed(name, error) from error
+            text = text_of(error)
+            kind = type(error).__name__ + (f": {text}" if text else "")
+            raise CreationError(
+                f"actor {name!r} could not be created: its __init__ raised {kind}"
+            ) from error
         raise
     return actor.address
-
-
-def _failed(name: str, error: Exception) -> CreationError:
-    text = text_of(error)
-    kind = type(error).__name__ + (f": {text}" if text else "")
-    return CreationError(f"actor {name!r} could not be created: its __init__ raised {kind}")
 
 
 def _check_arguments(actor_class: Any, args: Any, kwargs: Any) -> None:

@@ -213,18 +213,14 @@ class WorkerPool(Executor):
                 waiting[future] = None
                 if not ordered:
                     future.add_done_callback(done.put)
-                if len(waiting) >= self._ahead:
+                # Each thread has another task at once.
+                if len(waiting) >= 2 * self._threads * max(1, len(self._members)):
                     yield from results()
             while waiting:
                 yield from results()
         finally:
             for future in waiting:
                 future.cancel()
-
-    @property
-    def _ahead(self) -> int:
-        """The most tasks of one `imap` at a time: each thread has another one at once."""
-        return 2 * self._threads * max(1, len(self._members))
 
     def _submit(
         self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -321,20 +321,18 @@ def _invocation(
         raise TypeError(f"a call needs a function, not {fn!r}")
     if frozen or not serial:
         fn = made_as(fn, frozen=frozen, serial=serial)
-    if type(args) is not tuple:
-        args = () if args is None else _as_tuple(args)
+    if args is None:
+        args = ()
+    elif type(args) is not tuple:
+        if not isinstance(args, list | tuple):
+            raise TypeError(
+                f"args must be a tuple of the positional arguments, not {reprlib.repr(args)}: for "
+                "one argument write `(argument,)`"
+            )
+        args = tuple(args)
     if kwargs is not None and not isinstance(kwargs, dict):
         raise TypeError(f"kwargs must be a dict of keyword arguments, not {reprlib.repr(kwargs)}")
     return ByValue(fn) if resolve else fn, args, kwargs or {}
-
-
-def _as_tuple(args: Any) -> tuple[Any, ...]:
-    if not isinstance(args, list | tuple):
-        raise TypeError(
-            f"args must be a tuple of the positional arguments, not {reprlib.repr(args)}: for one "
-            "argument write `(argument,)`"
-        )
-    return tuple(args)
 
 
 @overload
@@ -410,7 +408,7 @@ class Fetched:
             del self, there, users  # an error's traceback holds this frame
 
     def _ask(self, ref: RRef[Any]) -> Future[Any]:
-        known = _object_of(ref)  # once only: it may be learned at any moment
+        known = ref.canonical() or ref.id  # once only: it may be learned at any moment
         if known not in self._futures:
             future = self._futures[known] = ref._fetch(
                 self._timeout, chain_in(ref._front.core), direct=True, follow=False
@@ -470,10 +468,6 @@ def _references(refs: Iterable[RRef[Any]]) -> list[RRef[Any]]:
         if not isinstance(each, RRef):
             raise TypeError(f"`refs` must hold only RRefs, not {each!r}")
     return found
-
-
-def _object_of(ref: RRef[Any]) -> RRefId:
-    return ref.canonical() or ref.id
 
 
 def wait(

@@ -45,11 +45,9 @@ class Watching:
             self._core.port.post(each.address, Watch(me, on=False))
 
     def workers(self) -> list[WorkerInfo]:
-        """The endpoints that it watches."""
         return list(self._watched.values())
 
     def ended(self) -> bool:
-        """Whether the system has ended."""
         return self._core.closed
 
     def lines(self, timeout: float) -> list[str]:
