@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ..actors.api.system import System
     from ..actors.inspect.inspection import ReferenceInfo
     from ..actors.inspect.why import Reason
-    from ..top.figures import Event, Figures
+    from ..top.figures import Figures
 
     Receive = Callable[[], Awaitable[dict[str, Any]]]
     Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -242,7 +242,8 @@ def _table(pane: Pane) -> dict[str, Any]:
     if pane.title == "who holds what":
         told["graph"] = graph(pane.items)
     if pane.title == "events":
-        told["more"] = [_traceback(event) for event, _ in pane.items[:MOST]]
+        details = (event.details for event, _ in pane.items[:MOST])
+        told["more"] = [printable(each, lines=True) for each in details]
     return told
 
 
@@ -272,10 +273,6 @@ def _told(figures: Figures, view: TopView, left: float) -> bytes:
     }
     said |= {"sort": view.sort, "sorts": list(SORTS), "next": max(0.0, left)}
     return msgspec.json.encode(said)
-
-
-def _traceback(event: Event) -> str:
-    return printable(event.details, lines=True)
 
 
 def _reason(reason: Reason) -> dict[str, Any]:

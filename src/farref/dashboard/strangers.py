@@ -7,7 +7,6 @@ when another comes. A browser that was hung up on so connects again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 MOST = 64
@@ -16,20 +15,16 @@ AT_ONCE = 32
 
 
 class Strangers:
-    """Those that are connected."""
-
     def __init__(self) -> None:
         self._all: dict[Any, Any] = {}
         """By the address of the other end; the latest is the last one."""
 
     def came(self, transport: Any) -> None:
-        """Somebody has connected."""
         self._all[self._who(transport)] = transport
         if len(self._all) > MOST:
             self._all.pop(next(iter(self._all))).abort()
 
     def left(self, transport: Any) -> None:
-        """A connection has ended."""
         if self._all.get(self._who(transport)) is transport:
             del self._all[self._who(transport)]
 
@@ -41,32 +36,17 @@ class Strangers:
     def _who(transport: Any) -> Any:
         return tuple((transport.get_extra_info("peername") or ())[:2])
 
-    def meeting(self, protocol: Callable[..., Any]) -> Callable[..., Any]:
+    def meeting(self, protocol: Any) -> Any:
         """The class *protocol* of a server, for connections that are kept here meanwhile."""
+        strangers = self
 
-        def made(*args: Any, **options: Any) -> Any:
-            return _Met(self, protocol(*args, **options))
+        class Met(protocol):  # type: ignore[misc]  # an optional package's class
+            def connection_made(self, transport: Any) -> None:
+                strangers.came(transport)
+                super().connection_made(transport)
 
-        return made
+            def connection_lost(self, exc: Exception | None) -> None:
+                strangers.left(self.transport)
+                super().connection_lost(exc)
 
-
-class _Met:
-    """The server's protocol of one connection. Whatever comes is passed on to it."""
-
-    def __init__(self, strangers: Strangers, protocol: Any) -> None:
-        self._strangers = strangers
-        self._transport: Any = None
-        self._protocol = protocol
-        self.data_received = protocol.data_received
-        self.eof_received = protocol.eof_received
-        self.pause_writing = protocol.pause_writing
-        self.resume_writing = protocol.resume_writing
-
-    def connection_made(self, transport: Any) -> None:
-        self._transport = transport
-        self._strangers.came(transport)
-        self._protocol.connection_made(transport)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._strangers.left(self._transport)
-        self._protocol.connection_lost(exc)
+        return Met

@@ -49,8 +49,6 @@ ROW = re.compile(
 
 
 class Request(msgspec.Struct):
-    """One request."""
-
     lot: int
     """Whether it is kept."""
     at: str
@@ -118,7 +116,6 @@ class Timeline:
                     time.sleep(REST * (time.thread_time() - began))
 
     def add(self, row: str) -> None:
-        """Take one step."""
         found = ROW.match(row)
         if found is None:
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -56,28 +56,20 @@ class Choice:
         )
 
 
+_KEYS: dict[Order, Callable[[ReferenceInfo], Any]] = {
+    "id": lambda _: 0,
+    "new": lambda row: row.age,
+    "age": lambda row: -row.age,
+    "size": lambda row: -(row.size or 0),
+    "type": lambda row: row.type or "",
+    "role": lambda row: row.role,
+    "worker": lambda row: row.worker,
+    "handles": lambda row: -row.handles,
+}
+
+
 def ordered(rows: list[ReferenceInfo], order: Order) -> list[ReferenceInfo]:
     """*rows*, which come by their ids, in *order*."""
-    if order == "id":
-        return rows
     if order == "new":  # ages are rounded, and numbers grow
         rows = [*reversed(rows)]
-    return sorted(rows, key=lambda row: _key(row, order))
-
-
-def _key(row: ReferenceInfo, order: Order) -> Any:
-    match order:
-        case "new":
-            return row.age
-        case "age":
-            return -row.age
-        case "size":
-            return -(row.size or 0)
-        case "handles":
-            return -row.handles
-        case "type":
-            return row.type or ""
-        case "role":
-            return row.role
-        case _:
-            return row.worker
+    return sorted(rows, key=_KEYS[order])

@@ -183,7 +183,6 @@ class Pane:
     row: Callable[[Any], Iterable[Text]]
 
     def table(self, items: Iterable[Any], width: int) -> Table:
-        """The table of *items*."""
         made = Table(box=None, padding=(0, 1, 0, 0), header_style=f"bold {QUIET}", width=width)
         for title, how in self.columns:
             made.add_column(
