@@ -132,14 +132,14 @@ class Terminal:
         assert done.returncode == 0, f"{' '.join(arguments)}: {done.stderr}"
         return done.stdout
 
-    def open(self, window: str, shell: str, width: int = 200) -> None:
+    def open(self, window: str, shell: str, width: int = 200, height: int = 30) -> None:
         """Run *shell* in a new *window* with the environment of this process."""
         environment = [
             f"-e{key}={os.environ[key]}"
             for key in ("XDG_RUNTIME_DIR", "PATH", "PYTHONPATH")
             if key in os.environ
         ]
-        size = ("-x", str(width), "-y", "30")
+        size = ("-x", str(width), "-y", str(height))
         self.tmux("new-session", "-d", "-s", window, *size, *environment, f"{shell}; sleep 600")
 
     def type(self, window: str, *lines: str) -> None:

@@ -16,7 +16,6 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from contextlib import ExitStack, closing, contextmanager, suppress
-from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -98,6 +97,12 @@ def ask(
     with answer:
         fields = {name.lower(): value for name, value in answer.headers.items()}
         return answer.status, fields, answer.read().decode()
+
+
+def dial(address: str) -> socket.socket:
+    """A connection to the server at *address*."""
+    host, port = urllib.parse.urlsplit(address).netloc.split(":")
+    return socket.create_connection((host, int(port)), PATIENCE)
 
 
 class Page:
@@ -207,29 +212,24 @@ def test_there_is_nothing_to_change_and_nothing_else(address: str) -> None:
         assert ask(address, method=method)[0] == 405, method
     for path in ("page.html", "events/", "why/x", "%2e%2e/app.py", "//"):
         assert ask(address, path)[0] == 404, path
-    host, port = address.split("/")[2].split(":")
-    with socket.create_connection((host, int(port)), PATIENCE) as old:  # it need name no host
+    with dial(address) as old:  # it need name no host
         old.sendall(f"GET /{address.split('/')[3]}/ HTTP/1.0\r\n\r\n".encode())
         assert old.makefile("rb").readline().split()[1] == b"421"
-    bare = HTTPConnection(host, int(port), timeout=PATIENCE)
-    bare.request("OPTIONS", "*")
-    assert bare.getresponse().status == 403
-    bare.close()
-    twice = HTTPConnection(host, int(port), timeout=PATIENCE)
-    twice.putrequest("GET", f"/{address.split('/')[3]}/", skip_host=True)
-    twice.putheader("Host", "localhost")
-    twice.putheader("Host", "evil.example")
-    twice.endheaders()
-    assert twice.getresponse().status in (400, 421)
-    twice.close()
+    with dial(address) as bare:
+        bare.sendall(f"OPTIONS * HTTP/1.1\r\nHost: {address.split('/')[2]}\r\n\r\n".encode())
+        assert bare.makefile("rb").readline().split()[1] == b"403"
+    with dial(address) as twice:
+        path = address.split("/")[3]
+        hosts = "Host: localhost\r\nHost: evil.example\r\n"
+        twice.sendall(f"GET /{path}/ HTTP/1.1\r\n{hosts}\r\n".encode())
+        assert twice.makefile("rb").readline().split()[1] in (b"400", b"421")
 
 
 @pytest.mark.processes
 def test_strangers_write_nothing_into_the_output(system: System) -> None:
     with served(system) as (address, process):
-        place = address.split("/")[2].split(":")
         for sent in (b"\0\r\n\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n" + UPGRADE):
-            with socket.create_connection((place[0], int(place[1])), PATIENCE) as stranger:
+            with dial(address) as stranger:
                 stranger.sendall(sent)
                 assert stranger.recv(12) in (b"HTTP/1.1 400", b"HTTP/1.1 421")
         process.send_signal(signal.SIGINT)
@@ -240,13 +240,11 @@ def test_strangers_write_nothing_into_the_output(system: System) -> None:
 
 @pytest.mark.processes
 def test_a_crowd_of_strangers_keeps_nobody_out(address: str) -> None:
-    place = address.split("/")[2].split(":")
     with Page(address) as page, ExitStack() as crowd:
         page.tables()
         strangers = []
         for _ in range(3 * STRANGERS):
-            each = socket.create_connection((place[0], int(place[1])), PATIENCE)
-            strangers.append(crowd.enter_context(each))
+            strangers.append(each := crowd.enter_context(dial(address)))
             with suppress(OSError):  # it may be hung up on already
                 each.sendall(b"GET /")
         for each in strangers[: 2 * STRANGERS]:
@@ -473,14 +471,22 @@ def test_many_calls_are_counted_and_some_shown(system: System, address: str) -> 
     assert 3_000 / told["every"] / 2 < len(told["calls"]) <= SHOWN
 
 
-def test_a_call_whose_answer_may_be_in_a_gap_is_not_shown_as_running(tmp_path: Path) -> None:
-    with System("simpleSystemBase", trace=tmp_path) as system:
+def traced_call(folder: Path, make: Callable[[], object]) -> tuple[Timeline, str, str]:
+    """An empty timeline, and two rows of a program: the first one, and that of a call.
+
+    *make* makes the argument of the call.
+    """
+    with System("simpleSystemBase", trace=folder) as system:
         system.worker("B")
-        farref.rpc_sync("B", pow, (2, 2))
-    rows = [row for file in tmp_path.glob("program-*") for row in file.read_text().splitlines()]
-    join = next(row for row in rows if row.startswith('["join"'))
+        farref.rpc_sync("B", type, (make(),))
+    (file,) = folder.glob("program-*")
+    rows = file.read_text().splitlines()
     sent = next(row for row in rows if row.startswith('["send"') and '"Call"' in row)
-    timeline = Timeline(system)
+    return Timeline(system), rows[0], sent
+
+
+def test_a_call_whose_answer_may_be_in_a_gap_is_not_shown_as_running(tmp_path: Path) -> None:
+    timeline, join, sent = traced_call(tmp_path, int)
     timeline.add(join)
     timeline.add(sent)
     assert json.loads(timeline.told(TopView()))["calls"][0]["outcome"] == "running"
@@ -490,15 +496,12 @@ def test_a_call_whose_answer_may_be_in_a_gap_is_not_shown_as_running(tmp_path: P
 
 
 def test_of_a_call_with_many_references_some_are_kept_and_all_counted(tmp_path: Path) -> None:
-    with System("simpleSystemBase", trace=tmp_path) as system:
-        system.worker("B")
-        refs = [RRef(number) for number in range(REFERENCES + 7)]
-        assert farref.rpc_sync("B", len, (refs,)) == len(refs)
-    rows = [row for file in tmp_path.glob("program-*") for row in file.read_text().splitlines()]
-    timeline = Timeline(system)
-    timeline.add(next(row for row in rows if row.startswith('["send"') and '"Call"' in row))
+    timeline, _, sent = traced_call(
+        tmp_path, lambda: [RRef(number) for number in range(REFERENCES + 7)]
+    )
+    timeline.add(sent)
     (told,) = json.loads(timeline.told(TopView()))["calls"]
-    assert told["references"] == [str(ref.id) for ref in refs[:REFERENCES]]
+    assert told["references"] == [f"program/{number}" for number in range(1, REFERENCES + 1)]
     assert told["more"] == 7
 
 

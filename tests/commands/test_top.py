@@ -204,14 +204,10 @@ def test_a_key_chooses_what_is_seen(system: System, figures: Figures) -> None:
 @pytest.mark.processes
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (200, 50)])
 def test_in_a_real_terminal(system: System, tmp_path: Path, width: int, height: int) -> None:
-    code, terminal = tmp_path / "code", Terminal()
+    code = tmp_path / "code"
     words = [*FARREF, "top", system.name, "--every", "0.2"]
-    shell = f"{shlex.join(words)}; echo $? > {code}; stty -a; sleep 60"
-    kept = ("XDG_RUNTIME_DIR", "PATH", "PYTHONPATH")
-    environment = [f"-e{key}={os.environ[key]}" for key in kept if key in os.environ]
-    size = ["-x", str(width), "-y", str(height)]
-    terminal.tmux("new-session", "-d", "-s", "w", *size, *environment, shell)
-    try:
+    with Terminal() as terminal:
+        terminal.open("w", f"{shlex.join(words)}; echo $? > {code}; stty -a", width, height)
         shown = terminal.screen("q quit")
         assert max(map(len, shown.splitlines())) <= width
         assert "cook" in shown
@@ -226,5 +222,3 @@ def test_in_a_real_terminal(system: System, tmp_path: Path, width: int, height: 
         eventually(lambda: code.exists() and code.read_text() != "")
         assert code.read_text() == "0\n"
         terminal.screen(" icanon")  # the terminal is as it was
-    finally:
-        terminal.tmux("kill-server")

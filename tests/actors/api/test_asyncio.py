@@ -164,13 +164,11 @@ def test_references_are_no_futures(system: System) -> None:
     assert asyncio.run(tasks()) == [8, 8]
 
 
-def test_asking_a_plain_actor() -> None:
-    async def ask(system: System) -> str:
-        answer: str = await system.ask_async(system.create(Plain), "a")
-        return answer
+def test_asking_a_plain_actor(system: System) -> None:
+    async def ask() -> Any:
+        return await system.ask_async(system.create(Plain), "a")
 
-    with System() as system:
-        assert asyncio.run(ask(system)) == "A"
+    assert asyncio.run(ask()) == "A"
 
 
 def test_messages_as_they_come(system: System) -> None:

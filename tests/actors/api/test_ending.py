@@ -24,12 +24,11 @@ from ...bases import BASES
 from ...stopping import stop
 from ...waiting import eventually
 from ..helpers import hold
-from ..scripts import started, write
+from ..scripts import run, started, write
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
-
-    from farref import Future
 
 pytestmark = pytest.mark.processes
 SLOW = 0.3
@@ -41,7 +40,7 @@ def slow(place: Path) -> None:
 
 
 class Slow:
-    def __init__(self, place: Path) -> None:
+    def slow(self, place: Path) -> None:
         slow(place)
 
 
@@ -53,60 +52,30 @@ def call(place: Path) -> None:
     farref.rpc_async("B", slow, (place,))
 
 
-def create(place: Path) -> None:
-    farref.remote("B", Slow, (place,))
-
-
-def method(place: Path) -> None:
-    farref.remote("B", Path_, (place,)).rpc_async().slow()
-
-
-class Path_:  # noqa: N801 - a value with a slow method
-    def __init__(self, place: Path) -> None:
-        self.place = place
-
-    def slow(self) -> None:
-        slow(self.place)
-
-
-def made_by_method(place: Path) -> None:
-    farref.remote("B", Path_, (place,)).remote().slow()
-
-
 KEPT: list[RRef[Any]] = []
-
-
-def alias(place: Path) -> None:
-    """What B asks C for is the program's work as long as the program keeps the alias."""
-    KEPT.append(farref.remote("B", nested, (place,)))
-
-
-def own(place: Path) -> None:
-    farref.remote(farref.get_worker_info(), slow, (place,))
-
-
-def chained(place: Path) -> None:
-    farref.rpc_async("B", pow, (2, 3)).then(lambda _: slow(place))
-
-
-def chain_of_calls(place: Path) -> None:
-    def again(_: Future[Any]) -> None:
-        farref.rpc_async("B", slow, (place,))
-
-    farref.rpc_async("B", time.sleep, (0.05,)).then(again)
-
-
-WORK = [call, create, method, made_by_method, alias, own, chained, chain_of_calls]
+WORK: dict[str, Callable[[Path], object]] = {
+    "call": call,
+    "creation": lambda place: farref.remote("B", slow, (place,)),
+    "method": lambda place: farref.remote("B", Slow).rpc_async().slow(place),
+    "creation by a method": lambda place: farref.remote("B", Slow).remote().slow(place),
+    # What B asks C for is the program's work as long as the program keeps the alias.
+    "alias": lambda place: KEPT.append(farref.remote("B", nested, (place,))),
+    "own": lambda place: farref.remote(farref.get_worker_info(), slow, (place,)),
+    "chained": lambda place: farref.rpc_async("B", abs, (-1,)).then(lambda _: slow(place)),
+    "chain of calls": lambda place: farref.rpc_async("B", time.sleep, (0.05,)).then(
+        lambda _: call(place)
+    ),
+}
 
 
 @pytest.mark.parametrize("base", BASES)
 def test_the_end_waits_for_everything_that_was_asked_for(base: str, tmp_path: Path) -> None:
     with System(base) as system:
         system.worker("B"), system.worker("C")
-        for ask in WORK:
-            ask(tmp_path / ask.__name__)
+        for name, ask in WORK.items():
+            ask(tmp_path / name)
     KEPT.clear()
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(a.__name__ for a in WORK)
+    assert {path.name for path in tmp_path.iterdir()} == WORK.keys()
 
 
 @pytest.mark.parametrize("end", ["shutdown(graceful=False)", "shutdown(timeout=0)", "exception"])
@@ -183,21 +152,19 @@ def test_a_worker_that_dies_is_not_waited_for(gate: Path) -> None:
 
 
 def test_a_program_that_attached_waits_too(tmp_path: Path) -> None:
-    with System(name=f"host-{os.getpid()}") as system:
+    with System() as system:
         system.worker("B")
-        program = write(
-            tmp_path,
-            f"""
-            import farref, pathlib, time
+        program = """
+            import farref, pathlib, sys, time
+            done = pathlib.Path(sys.argv[2])
             def slow():
                 time.sleep(0.5)
-                pathlib.Path({str(tmp_path / "done")!r}).touch()
-            with farref.System.attach("host-{os.getpid()}"):
+                done.touch()
+            with farref.System.attach(sys.argv[1]):
                 farref.remote("B", slow)
-            assert pathlib.Path({str(tmp_path / "done")!r}).exists()
-            """,
-        )
-        subprocess.run([sys.executable, str(program)], check=True, timeout=60)
+            print(done.exists())
+        """
+        assert run(tmp_path, program, system.name, str(tmp_path / "done")) == "True\n"
 
 
 @pytest.mark.parametrize("timeout", [-1, "1", True])

@@ -19,13 +19,9 @@ def rows_at(name: str) -> dict[str, ReferenceInfo]:
     return {row.rref: row for row in farref.rpc_sync(name, list_references)}
 
 
-def here(ref: RRef[Any]) -> ReferenceInfo | None:
-    """The program's row with the id of *ref* itself."""
-    return next((row for row in farref.references() if row.rref == str(ref.id)), None)
-
-
-def held_by(name: str) -> str:
-    return str(farref.get_worker_info(name).id)
+def rows() -> dict[str, ReferenceInfo]:
+    """The program's."""
+    return {row.rref: row for row in farref.references()}
 
 
 def through_c(gate: Path) -> RRef[Any]:
@@ -45,10 +41,9 @@ def test_an_alias_that_waits(gate: Path, system: System) -> None:
     assert (held.role, held.handles, held.names) == ("user", 1, {})  # the alias's own
     assert until(system, lambda: (row := rows_at("C").get(target)) and row.aliases)
     there = rows_at("C")[target]
-    assert there.aliases == {name: held_by("B")}
+    assert there.aliases == {name: str(farref.get_worker_info("B").id)}
     assert (there.state, there.target, there.canonical) == ("created", None, None)
-    row = here(ref)
-    assert row is not None
+    row = rows()[name]
     assert (row.role, row.canonical, row.names) == ("user", None, {})
     gate.touch()
     assert ref.to_here() == "value"
@@ -61,8 +56,8 @@ def test_an_alias_that_is_known(gate: Path, system: System) -> None:
     assert ref.to_here() == "value"
     canonical, name = str(ref.canonical()), str(ref.id)
     assert canonical != name
-    assert until(system, lambda: here(ref) is None)  # the hop is dropped
-    row = next(row for row in farref.references() if row.rref == canonical)
+    assert until(system, lambda: name not in rows())  # the hop is dropped
+    row = rows()[canonical]
     assert (row.handles, row.names, row.canonical) == (2, {name: 2}, canonical)
     assert again == ref
     del again
@@ -71,10 +66,6 @@ def test_an_alias_that_is_known(gate: Path, system: System) -> None:
     assert until(system, lambda: not rows_at("C")[canonical].aliases)
     there = rows_at("C")[canonical]
     assert (there.state, there.canonical, there.target) == ("resolved", canonical, None)
-
-
-def rows() -> dict[str, ReferenceInfo]:
-    return {row.rref: row for row in farref.references()}
 
 
 def same(refs: list[RRef[Any]]) -> list[RRef[Any]]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,8 @@ from farref.protocol.messages import Call, Cargo
 from farref.serialization.payload import Payload
 from farref.trace import tell
 from farref.trace.records import Record, load, parse
+
+from ..scripts import run
 
 A, B = WorkerId("A", 1), WorkerId("B", 0x1F00)
 
@@ -130,16 +130,7 @@ with System(trace=sys.argv[1], timeout=20) as system:
 
 @pytest.mark.processes
 def test_who_truncates_a_file_kills_nobody(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(TRUNCATED)
-    done = subprocess.run(
-        [sys.executable, str(program), str(tmp_path / "trace")],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert (done.stdout, done.returncode) == ("lives\n", 0), done.stderr
+    assert run(tmp_path, TRUNCATED, str(tmp_path / "trace")) == "lives\n"
 
 
 SIZE = 100_000
@@ -167,7 +158,8 @@ def test_a_full_disk_ends_the_recording_and_no_more(
 
 
 FORK = """
-import os, sys
+import os, sys, warnings
+warnings.simplefilter("ignore")  # of a fork beside threads
 from farref import System, rpc_sync
 
 with System(trace=sys.argv[1]) as system:
@@ -186,9 +178,8 @@ with System(trace=sys.argv[1]) as system:
 
 @pytest.mark.processes
 def test_a_forked_child_leaves_the_file_alone(tmp_path: Path) -> None:
-    program, folder = tmp_path / "program.py", tmp_path / "trace"
-    program.write_text(FORK)
-    subprocess.run([sys.executable, str(program), str(folder)], check=True, timeout=60)
+    folder = tmp_path / "trace"
+    run(tmp_path, FORK, str(folder))
     (mine,) = load(file_of(folder, "program")).steps.values()
     assert [each.message for each in mine if each.kind == "send"] == ["Call"] * 6
     assert [each.kind for each in mine].index("leave") == len(mine) - 1

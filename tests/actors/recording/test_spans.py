@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -20,6 +19,7 @@ from farref.actors.core.current import frame
 from farref.testing import until
 
 from ..helpers import hold
+from ..scripts import run
 from .keeping import exporters, forget, readers, remember
 
 if TYPE_CHECKING:
@@ -414,12 +414,9 @@ with farref.System() as system:
 """
 
 
-def test_off_it_is_not_there() -> None:
+def test_off_it_is_not_there(tmp_path: Path) -> None:
     """No import, and none of its code in a call."""
-    run = subprocess.run(
-        [sys.executable, "-c", PLAIN], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert run.stdout.split("\n")[0] == "[] []"
+    assert run(tmp_path, PLAIN) == "[] []\n"
 
 
 AUTOMATIC = """
@@ -438,18 +435,14 @@ with farref.System() as system:
 """
 
 
-def test_a_provider_that_was_there_before_is_the_actors_too(tmp_path: Path) -> None:
+def test_a_provider_that_was_there_before_is_the_actors_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As with `opentelemetry-instrument`; and an actor's process flushes it at its end."""
-    run = subprocess.run(
-        [sys.executable, "-c", AUTOMATIC],
-        env={**os.environ, "FARREF_TELEMETRY": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert "<CLIENT>" in run.stdout, run.stderr
-    assert "<SERVER>" in run.stdout, run.stderr
+    monkeypatch.setenv("FARREF_TELEMETRY", "1")
+    said = run(tmp_path, AUTOMATIC)
+    assert "<CLIENT>" in said
+    assert "<SERVER>" in said
 
 
 def broken() -> None:
