@@ -123,8 +123,6 @@ class AskedWithSpan(RequestHooks):
 
 
 class Spans(EndpointHooks):
-    """Makes the spans of one endpoint."""
-
     def __init__(self, core: Core) -> None:
         self._core = core
         self._running: dict[CallId, Context] = {}
