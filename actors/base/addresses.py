@@ -58,9 +58,6 @@ class Address(msgspec.Struct, frozen=True, eq=False):
     def __hash__(self) -> int:
         return hash(self.key)
 
-    def __reduce__(self) -> tuple[type[Address], tuple[str, str, str, int]]:
-        return Address, (self.key, self.path, self.host, self.port)
-
     def __str__(self) -> str:
         # Thespian's tools split the text of an address at the bars, as in its own addresses.
         return f"(farref|{at(self.host, self.port)}|{os.path.basename(self.key)})"

@@ -24,6 +24,8 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from .errors import FrameError
 
 HEADER: Final = struct.Struct("<QIB3x")
@@ -44,16 +46,10 @@ Frame = tuple[int, bytes | bytearray, list[bytearray]]
 """Kind, pickle, out-of-band buffers.  A plain tuple: one is made per message received."""
 
 
-class Raw:
+class Raw(msgspec.Struct, frozen=True):
     """The data of a `RAW` frame, for a receiver that takes these as messages."""
 
-    __slots__ = ("data",)
-
-    def __init__(self, data: bytes | bytearray) -> None:
-        self.data = data
-
-    def __reduce__(self) -> tuple[type[Raw], tuple[bytes | bytearray]]:
-        return Raw, (self.data,)
+    data: bytes | bytearray
 
 
 class Encoder:
@@ -96,7 +92,7 @@ class Encoder:
         header = HEADER.pack(size, len(buffers), kind) + struct.pack(
             f"<{len(buffers)}Q", *[buffer.nbytes for buffer in buffers]
         )
-        return [header, *body, *[_unchanging(buffer) for buffer in buffers]]
+        return [header, *body, *[each if each.readonly else bytes(each) for each in buffers]]
 
 
 class _Sink:
@@ -125,10 +121,6 @@ def _streamed(
     sink = _Sink()
     pickle.Pickler(sink, 5, buffer_callback=keep_in_band).dump(message)
     return sink.parts, sink.size
-
-
-def _unchanging(buffer: memoryview) -> Part:
-    return buffer if buffer.readonly else bytes(buffer)
 
 
 def control(kind: int) -> bytes:

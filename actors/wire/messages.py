@@ -36,9 +36,6 @@ class WorkerInfo(msgspec.Struct, frozen=True, array_like=True, eq=False):
         """The name that people gave it."""
         return self.id.name
 
-    def __reduce__(self) -> tuple[type[WorkerInfo], tuple[WorkerId, ActorAddress]]:
-        return WorkerInfo, (self.id, self.address)
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, WorkerInfo) and self.id == other.id
 
@@ -99,9 +96,6 @@ class Envelope(msgspec.Struct, frozen=True):
     """Its bytes: see `codec`."""
     beside: tuple[object, ...] = ()
     """The payloads and addresses that are not in the bytes."""
-
-    def __reduce__(self) -> tuple[type[Envelope], tuple[object, ...]]:
-        return Envelope, (self.sender, self.packet, self.beside)
 
     def __str__(self) -> str:
         return "Envelope"
