@@ -30,11 +30,10 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from ...features import peer_uid
 from . import addresses, tcp
 from ._thespian import SendStatus, Status
 from .addresses import Address
-from .errors import HandshakeError, InvalidAddress, PeerStalled, TransportClosed
+from .errors import InvalidAddress, PeerStalled, TransportClosed
 from .framing import Part
 from .handshake import NONCE, Dialler
 from .lookups import Lookups
@@ -225,11 +224,11 @@ class Outbox:
             self.pending.append(connection)
         self.poller.wake()
 
-    def way_to(self, address: Address, attempt: int = 0) -> Approach | None:
+    def way_to(self, address: Address, attempt: int) -> Approach:
         """A new socket for *address*, and the dialler for the handshake.
 
-        A host may have several addresses: each *attempt* tries the next.  None if there is none.
-        Raises OSError, and :class:`InvalidAddress` if there is no way to it.
+        A host may have several addresses: each *attempt*, from 0 on, tries the next.  Raises
+        OSError if there is none, and :class:`InvalidAddress` if there is no way to it at all.
         """
         settings = self._settings
         near = (
@@ -240,7 +239,7 @@ class Outbox:
         target: str | tuple[str, int] | None
         if near:
             if attempt:
-                return None
+                raise ConnectionRefusedError
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             # Fewer switches between the two processes; the kernel cuts it to its own limit.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
@@ -250,7 +249,7 @@ class Outbox:
             host, port = settings.routes.get(there, there)
             found = self._lookups.numeric(host)
             if found is not None and attempt >= len(found):
-                return None
+                raise ConnectionRefusedError
             target = (found[attempt], port) if found is not None else None
             sock = socket.socket(addresses.family(target[0] if target else ""), socket.SOCK_STREAM)
             tcp.tune(sock, settings.limits)
@@ -282,11 +281,6 @@ class Outbox:
         for connection in sorted(idle, key=lambda c: c.used)[:16]:
             connection.fail(SendStatus.Sent)
         return bool(idle)
-
-    def verify(self, sock: socket.socket) -> None:
-        """Refuse to talk to a Unix socket of another user."""
-        if sock.family == socket.AF_UNIX and (uid := peer_uid(sock)) != os.getuid():
-            raise HandshakeError(f"{sock.getpeername()} is held by uid {uid}")
 
     def forget(self, connection: OutConnection) -> None:
         """Forget *connection*, which is closed: the next message dials again."""

@@ -24,6 +24,7 @@ from __future__ import annotations
 import enum
 import errno
 import itertools
+import os
 import socket
 import threading
 from collections import deque
@@ -32,6 +33,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import msgspec
 
+from ...features import peer_uid
 from ._thespian import SendStatus, Status, thesplog
 from .addresses import Address
 from .envelopes import UserIntent
@@ -69,17 +71,11 @@ class Sender(Protocol):
     limits: Limits
     finished: list[tuple[Any, Status]]
 
-    def way_to(self, address: Address, attempt: int = 0) -> Approach | None:
-        """A new socket for *address*, its target, and the dialler for the handshake.
-
-        None if there is no further way.
-        """
+    def way_to(self, address: Address, attempt: int) -> Approach:
+        """A new socket for *address*, its target, and the dialler for the handshake."""
 
     def encrypt(self, sock: socket.socket) -> SecureSocket:
         """Begin TLS in *sock*, whose own object is of no use then."""
-
-    def verify(self, sock: socket.socket) -> None:
-        """Refuse to talk to a Unix socket of another user."""
 
     def add_pending(self, connection: OutConnection) -> None:
         """Have *connection*, which is being made, ticked."""
@@ -130,26 +126,18 @@ class OutConnection:
 
     def _find_way(self) -> None:
         way = self._outbox.way_to(self.address, self._tried)
-        if way is None:
-            raise ConnectionRefusedError(f"no address of {self.address.host} answers")
-        self._take(way)
-
-    def _take(self, way: Approach) -> None:
         self.sock, self._target, self._dialler = way.sock, way.target, way.dialler
 
-    def _take_next_way(self) -> bool:
-        """Try the next address, as this one does not answer.  Returns whether there is one."""
-        if self._target is None:
-            return False
-        way = self._outbox.way_to(self.address, self._tried + 1)
-        if way is None:
-            return False
+    def _dial_again(self, tried: int) -> None:
+        """Dial the next address of the host after those *tried*.  Raises OSError if there is none.
+
+        All messages that wait go with it.
+        """
         self._leave_socket()
-        self._tried += 1
-        self._take(way)
+        self._tried = tried
+        self._find_way()
         self.state = ConnectionState.RETRYING
         self._outbox.add_pending(self)
-        return True
 
     def connect(self) -> None:
         """Try to connect.  Raises OSError if nobody is there."""
@@ -166,13 +154,13 @@ class OutConnection:
             self.state = ConnectionState.CONNECTING
             self._listen_for(READABLE | WRITABLE)
         except OSError:
-            if not self._take_next_way():
-                raise
+            self._dial_again(self._tried + 1)
         else:
             self._connected()
 
     def _connected(self) -> None:
-        self._outbox.verify(self.sock)
+        if self.sock.family == socket.AF_UNIX and (uid := peer_uid(self.sock)) != os.getuid():
+            raise HandshakeError(f"{self.sock.getpeername()} is held by uid {uid}")
         opening = self._dialler.opening
         if self._dialler.done:
             self.state = ConnectionState.OPEN
@@ -185,15 +173,6 @@ class OutConnection:
             self.sock = self._outbox.encrypt(self.sock)
             self._listen_for(READABLE)
             self._shake_hands()
-
-    def _dial_again(self) -> None:
-        """Dial again soon, with all waiting messages, as the listener had no room for us."""
-        self._leave_socket()
-        self._tried = 0
-        self._find_way()
-        self.state = ConnectionState.RETRYING
-        self._again_at = perf_counter() + CROWDED_DELAY
-        self._outbox.add_pending(self)
 
     def _leave_socket(self) -> None:
         if self._events:
@@ -331,10 +310,9 @@ class OutConnection:
         try:
             if self.state is ConnectionState.CONNECTING:
                 code = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-                if code and self._take_next_way():
-                    return
                 if code:
-                    raise OSError(code, "cannot connect")  # noqa: TRY301 (handled below)
+                    self._dial_again(self._tried + 1)
+                    return
                 if not events & WRITABLE:
                     return
                 self._connected()
@@ -360,7 +338,8 @@ class OutConnection:
         except BlockingIOError:
             return
         except (CrowdedOut, ConnectionResetError):  # a reset overtakes the notice
-            self._dial_again()
+            self._dial_again(0)
+            self._again_at = perf_counter() + CROWDED_DELAY
             return
         if self._dialler.done:
             self.state = ConnectionState.OPEN
