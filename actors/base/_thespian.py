@@ -70,7 +70,6 @@ from thespian.system.transport import (
 from thespian.system.transport import Thespian__Run_Expired as RunExpired
 from thespian.system.transport import Thespian__Run_HandlerResult as RunHandlerResult
 from thespian.system.transport import Thespian__Run_Terminated as RunTerminated
-from thespian.system.transport import TransportInit__Base as TransportInit
 from thespian.system.utilis import checkActorCapabilities, thesplog
 
 Duration = timedelta | float

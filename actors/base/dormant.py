@@ -27,7 +27,7 @@ class Dormant:
         self._poller = poller
         self._start = start
         self._watches = False
-        endpoints.register(self)
+        endpoints.live.add(self)
         self.watch()
 
     def watch(self) -> None:
@@ -38,14 +38,14 @@ class Dormant:
     def on_event(self, events: int) -> None:  # noqa: ARG002 (contract of DescriptorOwner)
         """Somebody has dialled: start the process."""
         self._rest()
-        endpoints.forget(self)  # the process must not close the sockets
+        endpoints.live.discard(self)  # the process must not close the sockets
         try:
             self._start()
         except OSError as error:
             thesplog("%s does not start: %s", self._sockets.address, error, level=40, primary=True)
             self._sockets.discard()
         else:
-            endpoints.register(self)
+            endpoints.live.add(self)
 
     def finish(self) -> None:
         """Start the process if somebody has dialled by now, and watch no more."""
@@ -58,7 +58,7 @@ class Dormant:
 
     def close(self) -> None:
         """Watch no more. A process that runs has its own copies of the sockets, and their name."""
-        endpoints.forget(self)
+        endpoints.live.discard(self)
         if self._watches:
             self._rest()
             self._sockets.discard()

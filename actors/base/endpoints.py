@@ -6,8 +6,8 @@ child that is still starting wait in the kernel.
 
 A forked child inherits every socket of its parent.  It must close them all, or a killed parent
 would seem alive to its peers as long as the child lives.  This is also true of a child that the
-user's code forks.  :func:`abandon_inherited` closes them through the objects that own them, so that
-no descriptor number is closed twice.
+user's code forks.  It closes them through the objects that own them, so that no descriptor number
+is closed twice.
 """
 
 from __future__ import annotations
@@ -15,29 +15,22 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
-from ._thespian import ActorAddress, TransportInit
+from ._thespian import ActorAddress
 from .listener import Sockets
 from .settings import SystemSettings
 
 
-class ChildInit(TransportInit):
+class ChildInit(msgspec.Struct, frozen=True):
     """Everything that a new process needs.  Picklable while spawning."""
 
-    def __init__(
-        self,
-        settings: SystemSettings,
-        instance: int | None,
-        sockets: Sockets,
-        admin: ActorAddress,
-    ) -> None:
-        self.settings = settings
-        self.addrInst = instance  # Thespian's name for it
-        self.sockets = sockets
-        self.admin = admin
+    settings: SystemSettings
+    addrInst: int | None  # noqa: N815 - Thespian's name for its number
+    sockets: Sockets
+    admin: ActorAddress
 
 
 class CloneInit(msgspec.Struct, frozen=True):
@@ -59,35 +52,26 @@ class Abandonable(Protocol):
         """Close properly."""
 
 
-_live: weakref.WeakSet[Abandonable] = weakref.WeakSet()
+live: Final[weakref.WeakSet[Abandonable]] = weakref.WeakSet()
+"""Those with descriptors to close: when this process exits, or in a child that it forks."""
 
 
-def register(transport: Abandonable) -> None:
-    _live.add(transport)
-
-
-def forget(transport: Abandonable) -> None:
-    """Forget *transport*, which has nothing left to close."""
-    _live.discard(transport)
-
-
-def close_all() -> None:
-    """Close the transports of this process when it exits, so that no socket file is left."""
-    for transport in list(_live):
+def _close_all() -> None:
+    """Leave no socket file behind."""
+    for transport in list(live):
         if transport.pid == os.getpid():
             transport.close()
 
 
 # Only outside programs get there: processes started by multiprocessing skip such handlers.
-atexit.register(close_all)
+atexit.register(_close_all)
 
 
-def abandon_inherited() -> None:
-    """Close the parent's transports in this forked child."""
-    for transport in list(_live):
+def _abandon_inherited() -> None:
+    for transport in list(live):
         if transport.pid != os.getpid():
             transport.abandon()
-            _live.discard(transport)
+            live.discard(transport)
 
 
-os.register_at_fork(after_in_child=abandon_inherited)
+os.register_at_fork(after_in_child=_abandon_inherited)

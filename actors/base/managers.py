@@ -157,28 +157,18 @@ class Replicator(MultiProcReplicator):
                 self.transport.enqueue(self._addrManager, intent)
             except CannotPickleAddress as unknown:
                 if unknown.address.addressDetails.addressInstanceNum != aborted:
-                    self._park_again(route, waiting)
+                    # An address in the message is unknown; its target's may be known by now.
+                    del self._parked[route]
+                    self._parked[self._route(intent.targetAddr)] = waiting
                     return
-                self._aborted(intent)
+                if not isinstance(intent.message, PoisonMessage):
+                    poison = PoisonMessage(intent.message, "Child Aborted")
+                    self._receiveQueue.append(ReceiveEnvelope(self.myAddress, poison))
+                intent.tx_done(SendStatus.Failed)
             except Exception:
                 self._poisoned(intent, traceback.format_exc())
             waiting.popleft()
         del self._parked[route]
-
-    def _park_again(self, route: object, waiting: deque[TransmitIntent]) -> None:
-        """Park *waiting* under its target's address, which may be known by now.
-
-        An address in the message is still unknown.
-        """
-        del self._parked[route]
-        self._parked[self._route(waiting[0].targetAddr)] = waiting
-
-    def _aborted(self, intent: TransmitIntent) -> None:
-        if not isinstance(intent.message, PoisonMessage):
-            self._receiveQueue.append(
-                ReceiveEnvelope(self.myAddress, PoisonMessage(intent.message, "Child Aborted"))
-            )
-        intent.tx_done(SendStatus.Failed)
 
     # -- children ---------------------------------------------------------------------
 
@@ -267,9 +257,6 @@ class Admin(Replicator, ThespianAdmin):
         """Send all records to *address*, the logger's, which is *dormant*.  The admin is ready."""
         self.asLogProc, self._dormant = None, dormant
         super().h_LoggerConnected(ReceiveEnvelope(address, LoggerConnected()))
-
-    def logger_started(self, process: ChildInfo) -> None:
-        self.asLogProc = process
 
     def h_LoggerConnected(self, envelope: ReceiveEnvelope) -> bool:  # noqa: ARG002 (Thespian's)
         """Do nothing: `log_to` has set the address of the logger already."""

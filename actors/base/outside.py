@@ -164,9 +164,6 @@ class Outside:
 class PrivateContext(Outside, BaseContext):
     """The result of ``ActorSystem.private()``: an address and an inbox for one thread."""
 
-    transport: Transport
-    adminAddr: ActorAddress
-
     def __del__(self) -> None:
         # Thespian's private() does not close it when its block is left by an exception.
         with contextlib.suppress(Exception):

@@ -24,7 +24,6 @@ from typing import Any, Final
 
 from . import farewell, reaper, rundir, signals, titles
 from ._thespian import (
-    CONV_ADDR_IPV4_CAPABILITY,
     ActorAddress,
     ActorLocalAddress,
     ChildInfo,
@@ -120,7 +119,7 @@ def prepare_logger(admin: Admin) -> None:
             daemon=True,
         )
         process.start()
-        admin.logger_started(ChildInfo(address, "logger", process, endpoint.addrInst))
+        admin.asLogProc = ChildInfo(address, "logger", process, endpoint.addrInst)
 
     admin.log_to(ActorAddress(endpoint.sockets.address), transport.when_dialled(endpoint, start))
 
@@ -128,11 +127,10 @@ def prepare_logger(admin: Admin) -> None:
 def _log_aggregator(admin: Admin) -> ActorAddress | None:
     """The convention's leader, which gets a copy of each warning; None if that is this host."""
     transport = admin.transport
-    spec = admin.capabilities.get(CONV_ADDR_IPV4_CAPABILITY)
     try:
-        leaders = transport.getConventionAddress({CONV_ADDR_IPV4_CAPABILITY: spec})
+        leaders = transport.getConventionAddress(admin.capabilities)
     except Exception as error:
-        thesplog("cannot use log aggregator %r: %s", spec, error, level=30)
+        thesplog("cannot use log aggregator: %s", error, level=30)
         return None
     if not leaders or leaders[0] == transport.myAddress:
         return None

@@ -254,7 +254,7 @@ def claiming(directory: Path) -> Iterator[None]:
 def declare_alive(directory: Path, system_id: str, name: str = "") -> int:
     """Mark system *system_id* as alive for as long as the returned descriptor is open.
 
-    With a *name* the caller is its admin, and others can find that out (:func:`admin_pid`).
+    With a *name* the caller is its admin, and others can find that out (:func:`mark_of`).
     """
     descriptor = os.open(
         directory / f"{system_id}.alive", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
@@ -265,22 +265,14 @@ def declare_alive(directory: Path, system_id: str, name: str = "") -> int:
     return descriptor
 
 
-def mark_of(directory: Path, name: str) -> Path | None:
-    """The mark of life of the system called *name*, if its admin has made one."""
+def mark_of(directory: Path, name: str) -> tuple[Path, int] | None:
+    """The mark of the system called *name*, if its admin has made one, and the admin's pid."""
     for mark in directory.glob("*.alive"):
-        with contextlib.suppress(OSError, ValueError):
-            if mark.read_text().split()[:1] == [name]:
-                return mark
+        with contextlib.suppress(OSError, ValueError):  # it has just ended; its admin has no mark
+            found, pid = mark.read_text().split()
+            if found == name:
+                return mark, int(pid)
     return None
-
-
-def admin_pid(directory: Path, name: str) -> int | None:
-    """The process id of the admin of the system called *name*, if it has made its mark."""
-    mark = mark_of(directory, name)
-    try:
-        return int(mark.read_text().split()[1]) if mark else None
-    except (OSError, ValueError, IndexError):
-        return None  # it has just ended
 
 
 def remove_system(directory: Path, system_id: str) -> None:

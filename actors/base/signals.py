@@ -41,11 +41,6 @@ FAULTS: Final = tuple(
 )
 
 
-def leave_faults_alone() -> None:
-    """Have Thespian's own bases give their actors no handlers for these signals, either."""
-    uncatchable_signals.extend(number for number in FAULTS if number not in uncatchable_signals)
-
-
 def begin_anew() -> None:
     """Give the signals of this process Python's own handlers.  Call it in the main thread."""
     _restore(signal.valid_signals())
@@ -99,7 +94,8 @@ def die_of_faults() -> None:
         faulthandler.enable(file=STDERR)
 
 
-leave_faults_alone()
+# On Thespian's own bases, actors are to have no handlers for these signals, either.
+uncatchable_signals.extend(number for number in FAULTS if number not in uncatchable_signals)
 _fork = _Fork()
 os.register_at_fork(
     before=_fork.before, after_in_parent=_fork.after, after_in_child=_fork.after_in_child

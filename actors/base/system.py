@@ -1,6 +1,6 @@
 """The base object that ``ActorSystem(systemBase=...)`` takes, and how it is made."""
 
-# ruff: noqa: N803, N815 (Thespian chose the names and the order of arguments)
+# ruff: noqa: N803 (Thespian chose the names and the order of arguments)
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from time import monotonic, sleep
+from types import SimpleNamespace
 from typing import Any, Final, Literal
 
 from ...features import knows_peers
@@ -53,18 +54,8 @@ CAPABILITIES: Final[dict[str, Any]] = {
 }
 
 
-class _System:
-    """The part of an ``ActorSystem`` that Thespian's bases expect of their maker."""
-
-    def __init__(self, capabilities: dict[str, Any]) -> None:
-        self.capabilities = capabilities
-
-
 class FarrefBase(Outside, MultiprocessCommon):
     """One program's entry to a system; made by :func:`system_base`."""
-
-    transport: Transport
-    adminAddr: ActorAddress
 
     def __init__(
         self,
@@ -81,18 +72,19 @@ class FarrefBase(Outside, MultiprocessCommon):
         self.started = False
         """Whether this program started the system, rather than joined it."""
         self._made: list[Transport] = []
-        if mode == "start" and rundir.answers(str(self._admin_path)):
+        if mode == "start" and rundir.answers(self._admin_path):
             raise _runs_already(settings.name)
         try:
-            super().__init__(_System(capabilities), log_defs)
+            # Of the ``ActorSystem`` that makes it, Thespian's base uses the capabilities.
+            super().__init__(SimpleNamespace(capabilities=capabilities), log_defs)
         except BaseException:
             for transport in self._made:
                 transport.close()
             raise
 
     @property
-    def _admin_path(self) -> Path:
-        return Path(rundir.admin_path(self.settings.directory, self.settings.name))
+    def _admin_path(self) -> str:
+        return rundir.admin_path(self.settings.directory, self.settings.name)
 
     def transportType(self, *_: object) -> Transport:
         """Make the transport of this program (Thespian expects a class here)."""
@@ -112,7 +104,7 @@ class FarrefBase(Outside, MultiprocessCommon):
             raise NoSuchSystem(f"no system called {settings.name!r} runs for this user: start it")
         with rundir.claiming(settings.directory):
             rundir.sweep(settings.directory)
-            if rundir.answers(str(self._admin_path)):
+            if rundir.answers(self._admin_path):
                 if self._mode == "start":
                     raise _runs_already(settings.name)
                 return  # another program was faster, and we join its system
@@ -126,12 +118,8 @@ class FarrefBase(Outside, MultiprocessCommon):
             process = self.mpcontext.Process(
                 target=start_admin,
                 args=(
-                    endpoint,
-                    addrOfStarter,
-                    os.getpid(),
-                    capabilities,
-                    logDefs,
-                    self.mpcontext,
+                    *(endpoint, addrOfStarter, os.getpid()),
+                    *(capabilities, logDefs, self.mpcontext),
                 ),
                 name="admin",
                 daemon=False,
@@ -165,12 +153,12 @@ class FarrefBase(Outside, MultiprocessCommon):
         if self.transport.closed:
             return
         # Read now: the next system of this name makes a mark of its own.
-        directory, name = self.settings.directory, self.settings.name
-        mark, admin = rundir.mark_of(directory, name), rundir.admin_pid(directory, name)
+        mark = rundir.mark_of(self.settings.directory, self.settings.name)
         with closing(self.transport.external_transport_clone()) as endpoint:
             self._request_shutdown(endpoint)
         self.transport.close()
-        self._await_end(mark, admin)
+        if mark is not None:
+            self._await_end(*mark)
 
     def _request_shutdown(self, endpoint: Transport) -> None:
         failed: list[object] = []
@@ -190,17 +178,14 @@ class FarrefBase(Outside, MultiprocessCommon):
             ):
                 return
 
-    def _await_end(self, mark: Path | None, admin: int | None) -> None:
+    def _await_end(self, mark: Path, admin: int) -> None:
         """Wait until the reaper has cleaned up; kill the admin if it does not end."""
         begun = monotonic()
-        while mark is not None and mark.exists():
-            waited = monotonic() - begun
-            if waited > CLEANUP_PATIENCE:
-                break
-            if admin is not None and waited > ADMIN_PATIENCE:
+        while mark.exists() and (waited := monotonic() - begun) <= CLEANUP_PATIENCE:
+            if admin and waited > ADMIN_PATIENCE:
                 with suppress(ProcessLookupError):
                     os.kill(admin, signal.SIGKILL)
-                admin = None
+                admin = 0
             sleep(0.005)
             if waited > SWEEP_AFTER:
                 # If the reaper was killed, no process locks the mark.
@@ -258,47 +243,6 @@ def system_base(
     Raises :class:`KeyRequired`, :class:`InvalidCertificate`, :class:`InvalidAddress`,
     :class:`UnsafeDirectory`, :class:`NoSuchSystem`, :class:`SystemAlreadyRuns`.
     """
-    settings = make_settings(
-        name,
-        host=host,
-        port=port,
-        key=key,
-        advertise=advertise,
-        tls=tls,
-        routes=routes or {},
-        die_with_parent=die_with_parent,
-        spin=spin,
-        limits=limits or Limits(),
-    )
-    reach: dict[str, Any] = {}
-    if settings.tcp:
-        reach[HOST_CAPABILITY] = addresses.place(settings.host, settings.port)
-    all_capabilities = {
-        "Process Startup Method": start_method,
-        "Admin Port": settings.port or settings.name,
-        **CAPABILITIES,
-        **reach,
-        **(capabilities or {}),
-    }
-    if convention is not None:
-        all_capabilities[CONV_ADDR_IPV4_CAPABILITY] = convention
-    return FarrefBase(settings, all_capabilities, log_defs, mode, shutdown_timeout)
-
-
-def make_settings(
-    name: str | None,
-    *,
-    host: str | None,
-    port: int | None,
-    key: bytes | str | os.PathLike[str] | None,
-    advertise: str | None,
-    tls: TLS | None,
-    routes: Mapping[tuple[str, int], tuple[str, int]],
-    die_with_parent: bool,
-    spin: float,
-    limits: Limits,
-) -> SystemSettings:
-    """Check and complete the arguments of :func:`system_base`."""
     if not knows_peers():
         raise UnsupportedPlatform(
             "this system base needs Unix sockets that report the user at their other end, and this"
@@ -317,20 +261,33 @@ def make_settings(
         raise InvalidAddress("advertise= needs host= too, the address to listen at")
     listen = (numeric_host, port or 0)
     seen = addresses.advertised(advertise, listen[1]) if advertise is not None else listen
-    return SystemSettings(
+    settings = SystemSettings(
         name=rundir.checked_name(name),
         directory=directory,
         system_id=os.urandom(4).hex(),
         host=seen[0],
         port=seen[1],
         listen=listen,
-        routes=dict(routes),
+        routes=dict(routes or {}),
         encryption=_encryption(tls) if numeric_host else None,
         key=shared_key(key, addresses.exposed(listen[0], seen[0]), directory),
         spin=spin,
         die_with_parent=die_with_parent,
-        limits=limits,
+        limits=limits or Limits(),
     )
+    reach: dict[str, Any] = {}
+    if settings.tcp:
+        reach[HOST_CAPABILITY] = addresses.place(settings.host, settings.port)
+    all_capabilities = {
+        "Process Startup Method": start_method,
+        "Admin Port": settings.port or settings.name,
+        **CAPABILITIES,
+        **reach,
+        **(capabilities or {}),
+    }
+    if convention is not None:
+        all_capabilities[CONV_ADDR_IPV4_CAPABILITY] = convention
+    return FarrefBase(settings, all_capabilities, log_defs, mode, shutdown_timeout)
 
 
 def _runs_already(name: str) -> SystemAlreadyRuns:

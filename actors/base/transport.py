@@ -42,7 +42,7 @@ from ._thespian import (
 )
 from .addresses import Address
 from .dormant import Dormant
-from .endpoints import ChildInit, CloneInit, register
+from .endpoints import ChildInit, CloneInit, live
 from .envelopes import Received, UserIntent
 from .errors import InvalidAddress, MessageTooLarge, PeerStalled
 from .inbox import Inbox, LocalSource
@@ -100,7 +100,7 @@ class Transport:
         self._manager: ActorAddressManager | None = None
         self._flow_control = True
         self.closed = False
-        register(self)
+        live.add(self)
 
     # -- addresses --------------------------------------------------------------------
 
