@@ -16,12 +16,12 @@ it.
 
 from __future__ import annotations
 
-import array
 import contextlib
 import errno
 import functools
 import os
 import socket
+import struct
 from collections.abc import Callable
 from typing import Final
 
@@ -37,7 +37,7 @@ PASSED: Final = MAGIC + b"P"
 DRAIN: Final = 1 << 16
 ENDED: Final = (errno.ENOENT, errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN)
 """The errors of dialling a process that has ended."""
-_DESCRIPTOR: Final = array.array("i").itemsize
+_DESCRIPTOR: Final = struct.Struct("i")
 _CLOSE_ON_EXEC: Final = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
@@ -207,16 +207,12 @@ def _send(path: str, sock: socket.socket, message: bytes) -> socket.socket:
 
 def receive(way: socket.socket, size: int) -> tuple[bytes, socket.socket | None]:
     """The next bytes of *way*, a Unix socket, and the connection that was passed with them."""
-    data, extra, _, _ = way.recvmsg(size, socket.CMSG_SPACE(_DESCRIPTOR), _CLOSE_ON_EXEC)
-    found: list[int] = []
+    # There is room for one: the kernel closes any others.  (`socket.recv_fds` takes no flags.)
+    data, extra, _, _ = way.recvmsg(size, socket.CMSG_LEN(_DESCRIPTOR.size), _CLOSE_ON_EXEC)
     for level, kind, content in extra:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-            passed = array.array("i")
-            passed.frombytes(content[: len(content) - len(content) % _DESCRIPTOR])
-            found.extend(passed)
-    for more in found[1:]:
-        os.close(more)
-    return data, socket.socket(fileno=found[0]) if found else None
+            return data, socket.socket(fileno=_DESCRIPTOR.unpack(content)[0])
+    return data, None
 
 
 def passed_preamble(message: bytes) -> bytes | None:

@@ -99,7 +99,7 @@ def read(given: TLS) -> Encryption:
         if not ca.strip():
             raise ValueError(f"{given.ca} is empty")  # noqa: TRY301 - handled below
         found = Encryption(cert, key, ca, hash_of(shown))
-        server_context(found)
+        _context(ssl.PROTOCOL_TLS_SERVER, found)
     except (OSError, ValueError) as error:  # `ssl.SSLError` is an OSError
         raise InvalidCertificate(
             f"{given} cannot be used: {error}; give files in the form PEM, and a private key"
@@ -108,20 +108,9 @@ def read(given: TLS) -> Encryption:
     return found
 
 
-@functools.lru_cache(maxsize=4)
-def server_context(given: Encryption) -> ssl.SSLContext:
-    """The settings of an acceptor.  Raises OSError if the certificates are wrong."""
-    context = _context(ssl.PROTOCOL_TLS_SERVER, given)
-    context.num_tickets = 0  # nobody resumes a session
-    return context
-
-
-@functools.lru_cache(maxsize=4)
-def client_context(given: Encryption) -> ssl.SSLContext:
-    return _context(ssl.PROTOCOL_TLS_CLIENT, given)
-
-
+@functools.lru_cache(maxsize=8)
 def _context(side: int, given: Encryption) -> ssl.SSLContext:
+    """The settings of one *side*.  Raises OSError if the certificates are wrong."""
     context = ssl.SSLContext(side)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False
@@ -132,6 +121,8 @@ def _context(side: int, given: Encryption) -> ssl.SSLContext:
     if given.ca or side == ssl.PROTOCOL_TLS_SERVER:
         with _file(given.cert + b"\n" + given.key) as path:
             context.load_cert_chain(path, password=_no_passphrase)
+    if side == ssl.PROTOCOL_TLS_SERVER:
+        context.num_tickets = 0  # nobody resumes a session
     return context
 
 
@@ -157,7 +148,7 @@ def accept(sock: socket.socket, given: Encryption) -> SecureSocket:
 
     Raises OSError, and closes *sock*, if the other end has gone.
     """
-    context = server_context(given)
+    context = _context(ssl.PROTOCOL_TLS_SERVER, given)
     return _secure(context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False))
 
 
@@ -166,7 +157,8 @@ def dial(sock: socket.socket, given: Encryption) -> SecureSocket:
 
     Raises OSError, and closes *sock*, if the other end has gone.
     """
-    return _secure(client_context(given).wrap_socket(sock, do_handshake_on_connect=False))
+    context = _context(ssl.PROTOCOL_TLS_CLIENT, given)
+    return _secure(context.wrap_socket(sock, do_handshake_on_connect=False))
 
 
 def _secure(made: ssl.SSLSocket) -> SecureSocket:
