@@ -37,17 +37,10 @@ class Source(Protocol):
         """Start or stop reading, by the length of the queue."""
 
 
-class LocalSource:
+class LocalSource(deque[Received]):
     """The messages of this process to itself.  ``append`` is safe in any thread."""
 
-    __slots__ = ("in_ring", "queue")
-
-    def __init__(self) -> None:
-        self.queue: deque[Received] = deque()
-        self.in_ring = False
-
-    def __len__(self) -> int:
-        return len(self.queue)
+    in_ring = False
 
     def reconsider_reading(self, *, relaxed: bool) -> None:
         """Nothing is read for this one."""
@@ -70,9 +63,6 @@ class Inbox:
         """The same for several frames."""
         self._left = QUANTUM
         self.relaxed = False
-
-    def __bool__(self) -> bool:
-        return bool(self.ring)
 
     def add(self, source: Source) -> None:
         """Deliver from *source*, which must have something to deliver by now."""

@@ -29,7 +29,7 @@ import os
 import socket
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
@@ -101,20 +101,8 @@ def bind(settings: SystemSettings, address: Address) -> Sockets:
     return Sockets(address, local, remote)
 
 
-class _Stranger(Protocol):
-    """A connection whose peer has not introduced itself yet."""
-
-    def has_spoken(self) -> bool:
-        """Whether it has sent anything."""
-
-    def refuse(self, why: str, notice: bytes = b"") -> None:
-        """Hang up."""
-
-    def close(self) -> None:
-        """Hang up without a reason."""
-
-    def abandon(self) -> None:
-        """In a forked child: close the parent's socket."""
+_Stranger = InConnection | Visitor
+"""A connection whose peer has not introduced itself yet."""
 
 
 class _Door:
@@ -220,7 +208,9 @@ class Listener:
                     if any(map(self._shed, reversed(self._doors))):
                         continue
                     thesplog("cannot accept connections: %s", error, level=40)
-                    self._pause(door)
+                    door.paused_until = perf_counter() + PAUSE
+                    self.waits = True
+                    self._poller.change(door.sock.fileno(), 0)
                 return  # else the caller hung up before we answered
             if door.local:
                 self._greet(sock)
@@ -234,7 +224,7 @@ class Listener:
         if len(door.strangers) >= most:
             self._shed(door)
 
-    def _wait_for(self, stranger: InConnection | Visitor, door: _Door) -> None:
+    def _wait_for(self, stranger: _Stranger, door: _Door) -> None:
         door.strangers[stranger] = perf_counter() + self._settings.limits.handshake_timeout
         self.waits = True
         # The usual peer has introduced itself already: that saves a turn of the loop.
@@ -346,15 +336,6 @@ class Listener:
         self.refused += 1
         self.refusals.tell(who, why)
 
-    def _pause(self, door: _Door) -> None:
-        door.paused_until = perf_counter() + PAUSE
-        self.waits = True
-        self._listen(door, 0)
-
-    def _listen(self, door: _Door, events: int) -> None:
-        if door.sock is not None:
-            self._poller.change(door.sock.fileno(), events)
-
     def tick(self, now: float) -> None:
         """Drop strangers that took too long; accept again after a pause."""
         slow = f"it took more than {self._settings.limits.handshake_timeout:g} s to say who it is"
@@ -362,19 +343,16 @@ class Listener:
             late = [stranger for stranger, deadline in door.strangers.items() if deadline <= now]
             for stranger in late:
                 stranger.refuse(slow)
-            if door.paused_until and door.paused_until <= now:
+            if door.sock is not None and 0 < door.paused_until <= now:
                 door.paused_until = 0.0
-                self._listen(door, READABLE)
+                self._poller.change(door.sock.fileno(), READABLE)
 
     @property
     def next_due(self) -> float:
         """When :meth:`tick` wants to be called, on the clock of ``perf_counter``, or infinity."""
-        due = math.inf
-        for door in self._doors:
-            if door.paused_until:
-                due = min(due, door.paused_until)
-            if door.strangers:
-                due = min(due, next(iter(door.strangers.values())))
+        pauses = [door.paused_until for door in self._doors if door.paused_until]
+        oldest = [next(iter(door.strangers.values())) for door in self._doors if door.strangers]
+        due = min(pauses + oldest, default=math.inf)
         self.waits = due < math.inf
         return due
 

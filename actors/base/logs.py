@@ -79,21 +79,18 @@ class _Sender(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Send *record*, unless too many wait already."""
         try:
-            self._try(record)
+            if self._transport.queued_bytes(self._to) > MOST_WAITING:
+                self._dropped += 1
+                return
+            if self._dropped:
+                text = "%s records of this process were dropped: they came too fast"
+                lost = (record.name, logging.WARNING, record.pathname, record.lineno)
+                note = logging.LogRecord(*lost, text, (self._dropped,), None)
+                self._dropped = 0
+                self._send(note)
+            self._send(record)
         except Exception:
             self.handleError(record)
-
-    def _try(self, record: logging.LogRecord) -> None:
-        if self._transport.queued_bytes(self._to) > MOST_WAITING:
-            self._dropped += 1
-            return
-        if self._dropped:
-            text = "%s records of this process were dropped: they came too fast"
-            lost = (record.name, logging.WARNING, record.pathname, record.lineno)
-            note = logging.LogRecord(*lost, text, (self._dropped,), None)
-            self._dropped = 0
-            self._send(note)
-        self._send(record)
 
     def _send(self, record: logging.LogRecord) -> None:
         self._transport.scheduleTransmit(None, TransmitIntent(self._to, sendable(record)))

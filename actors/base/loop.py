@@ -52,13 +52,6 @@ _HOLDS: Final = object()
 """The result of `_iterate` for a waiter that has got what it waited for."""
 
 
-class _Raised:
-    """The error of a handler that did not run in the standby."""
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-
 class RunLoop:
     """Receives, delivers and writes, in the thread that leads."""
 
@@ -172,7 +165,7 @@ class RunLoop:
 
     def deliver_local(self, envelope: Received) -> None:
         """Deliver *envelope* to ourselves, after those before it."""
-        self._local.queue.append(envelope)
+        self._local.append(envelope)
         self._inbox.add(self._local)
         if self._resting or not self.is_leader():
             self.poller.wake()
@@ -262,7 +255,7 @@ class RunLoop:
                 return True
             outcome = self._iterate(handler, end, False, until, yields=yields)
         except Exception as error:
-            self._outcome = _Raised(error)
+            self._outcome = error
             return False
         else:
             if outcome is _HOLDS:
@@ -299,8 +292,8 @@ class RunLoop:
 
     def _found_out(self) -> Any:
         outcome, self._outcome = self._outcome, None
-        if isinstance(outcome, _Raised):
-            raise outcome.error
+        if isinstance(outcome, Exception):
+            raise outcome
         return RunTerminated() if outcome is None else outcome
 
     def _iterate(  # noqa: PLR0915 - one iteration, in its order
@@ -434,7 +427,7 @@ class RunLoop:
             if source is None:
                 return None
             if source is self._local:
-                envelope = self._local.queue.popleft()
+                envelope = self._local.popleft()
                 if type(envelope.message) is WatchMessage:
                     self._watch_pending = False
                 if handler is None:
@@ -537,7 +530,7 @@ class RunLoop:
                 self._take_local(message)
 
     def _take_local(self, message: object) -> None:
-        self._local.queue.append(Received(self._me, message))
+        self._local.append(Received(self._me, message))
         self._inbox.add(self._local)
 
     def _written(self, now: float, *, confirmed: bool) -> bool:
