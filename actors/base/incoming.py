@@ -156,10 +156,13 @@ class InConnection:
             self._take(frames)
 
     def _shake_hands(self) -> list[Frame] | None:
-        data, passed = self._hear()
-        if passed is not None and self._on_passed is not None:
-            self._on_passed(passed, data)
-            return None
+        if self._on_passed is None:
+            data = self._sock.recv(1 << 16)
+        else:
+            data, passed = receive(self._sock, 1 << 16)
+            if passed is not None:
+                self._on_passed(passed, data)
+                return None
         if not data:
             return None
         answer = self._acceptor.feed(data)
@@ -172,11 +175,6 @@ class InConnection:
         self.sender = ActorAddress(self._acceptor.peer)
         self._on_change(self)
         return self._decoder.feed(self._acceptor.rest)
-
-    def _hear(self) -> tuple[bytes, socket.socket | None]:
-        if self._on_passed is None:
-            return self._sock.recv(1 << 16), None
-        return receive(self._sock, 1 << 16)
 
     def _take(self, frames: list[Frame]) -> None:
         for frame in frames:

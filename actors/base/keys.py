@@ -39,10 +39,15 @@ def make(path: Path) -> None:
 
     Raises FileExistsError, and OSError where no file can be written.
     """
+    write(path, os.urandom(SIZE).hex().encode() + b"\n")
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write the new file *path*, which only this user may read, or none.  Raises OSError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with open(os.open(path, flags, 0o600), "wb") as file:
         try:
-            file.write(os.urandom(SIZE).hex().encode() + b"\n")
+            file.write(content)
             file.flush()
         except OSError:
             path.unlink()  # do not leave half a key behind

@@ -83,20 +83,14 @@ def bind(settings: SystemSettings, address: Address) -> Sockets:
     local = rundir.listen_at(address.path)
     if not settings.tcp or not address.well_known:
         return Sockets(address, local, None)
+    family = addresses.family(settings.listen[0])
+    both = family == socket.AF_INET6  # "::" is all interfaces, for IPv4 too
     try:
-        remote = socket.socket(addresses.family(settings.listen[0]), socket.SOCK_STREAM)
-        try:
-            remote.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if remote.family == socket.AF_INET6:  # "::" is all interfaces, for IPv4 too
-                remote.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-            remote.bind(settings.listen)
-            remote.listen(rundir.BACKLOG)
-        except BaseException:
-            remote.close()
-            raise
+        remote = socket.create_server(
+            settings.listen, family=family, backlog=rundir.BACKLOG, dualstack_ipv6=both
+        )
     except BaseException:
-        local.close()
-        os.unlink(address.path)
+        Sockets(address, local, None).discard()
         raise
     return Sockets(address, local, remote)
 

@@ -61,7 +61,6 @@ class RunLoop:
         me: ActorAddress,
         poller: Poller,
         inbox: Inbox,
-        local: LocalSource,
         listener: Listener,
         outbox: Outbox,
         timers: Timers,
@@ -70,7 +69,7 @@ class RunLoop:
         self._pid = forks.pid
         self.poller = poller
         self._inbox = inbox
-        self._local = local
+        self._local = LocalSource()
         self._listener = listener
         self._outbox = outbox
         self._timers = timers

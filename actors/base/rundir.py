@@ -46,13 +46,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import lives
+from . import keys, lives
 from .errors import BaseError, InvalidAddress, OtherUsersDirectory, PathTooLong, UnsafeDirectory
 
 MAX_SOCKET_PATH = 103  # sun_path is 104 bytes on macOS with its final NUL, and 108 on Linux
 LONGEST_NAME = 40  # the longest file name this module makes, ".new-" included
 BACKLOG = 4096
-LOOPBACK_KEY = 32  # bytes
 THESPIAN_LOG = "THESPLOG_FILE"  # Thespian's environment variable
 _log = ""
 NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")
@@ -184,19 +183,14 @@ def listen_at(path: str) -> socket.socket:
     if os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, "a socket has this name already", path)
     hidden = str(draft(Path(path).parent))
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
+    with contextlib.ExitStack() as undo:
+        sock = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         sock.bind(hidden)
-        try:
-            sock.listen(BACKLOG)
-            os.rename(hidden, path)  # not `link`: macOS is not known to link sockets
-        except BaseException:
-            os.unlink(hidden)
-            raise
-    except BaseException:
-        sock.close()
-        raise
-    return sock
+        undo.callback(os.unlink, hidden)
+        sock.listen(BACKLOG)
+        os.rename(hidden, path)  # not `link`: macOS is not known to link sockets
+        undo.pop_all()
+        return sock
 
 
 def draft(directory: Path) -> Path:
@@ -312,13 +306,8 @@ def loopback_key(directory: Path) -> bytes:
     """
     path = directory / "key"
     with claiming(directory):
-        if not path.exists() or path.stat().st_size != LOOPBACK_KEY:
+        if not path.exists() or path.stat().st_size != keys.SIZE:
             hidden = draft(directory)
-            descriptor = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            try:
-                with open(descriptor, "wb") as file:
-                    file.write(os.urandom(LOOPBACK_KEY))
-                os.replace(hidden, path)
-            finally:
-                hidden.unlink(missing_ok=True)
+            keys.write(hidden, os.urandom(keys.SIZE))
+            os.replace(hidden, path)
         return path.read_bytes()

@@ -22,14 +22,13 @@ import datetime
 import errno
 import functools
 import hashlib
-import os
 import socket
 import ssl
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
-from . import rundir
+from . import keys, rundir
 from .certificates import TLS, Encryption
 from .errors import HandshakeError, InvalidCertificate
 from .handshake import DISBELIEF, MAGIC, Dialler, Disbelieved
@@ -134,13 +133,11 @@ def _no_passphrase() -> str:
 def _file(text: bytes) -> Iterator[str]:
     """A temporary file with *text*: OpenSSL reads private keys only from files."""
     path = rundir.draft(rundir.private_directory())
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        try:
-            file.write(text)
-            file.flush()
-            yield str(path)
-        finally:
-            path.unlink()
+    keys.write(path, text)
+    try:
+        yield str(path)
+    finally:
+        path.unlink()
 
 
 def accept(sock: socket.socket, given: Encryption) -> SecureSocket:

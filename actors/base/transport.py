@@ -45,7 +45,7 @@ from .dormant import Dormant
 from .endpoints import ChildInit, CloneInit, live
 from .envelopes import Received, UserIntent
 from .errors import InvalidAddress, MessageTooLarge, PeerStalled
-from .inbox import Inbox, LocalSource
+from .inbox import Inbox
 from .interrupts import undisturbed
 from .listener import Listener, bind
 from .loop import RunLoop
@@ -82,17 +82,15 @@ class Transport:
         self._admin = admin
         Transport._process_settings = settings
         self._poller = Poller(settings.spin)
-        self._inbox = Inbox()
-        self._local = LocalSource()
-        self._listener = Listener(settings, sockets, self._poller, self._inbox)
+        inbox = Inbox()
+        self._listener = Listener(settings, sockets, self._poller, inbox)
         self._outbox = Outbox(settings, self._me, self._poller)
         self._encoder = framing.Encoder()
         self._timers = Timers()
         self.loop = RunLoop(
             me=self.myAddress,
             poller=self._poller,
-            inbox=self._inbox,
-            local=self._local,
+            inbox=inbox,
             listener=self._listener,
             outbox=self._outbox,
             timers=self._timers,

@@ -256,17 +256,14 @@ class First:
                     entry = directory.find(found)
                     registry = entry.get("registry")
                     first = f"{registry}/{found}" if registry else addresses.at(host, port)
-                    await self._tell_of(first, entry.get("path", []))
+                    self._up = {"first": first, "path": entry.get("path", [])}
+                    for line in list(self._others.values()):
+                        with contextlib.suppress(LineError):
+                            await line.send(up=self._up)
                 elif found is None:
                     self._up = None
                 name, seen = found, now
             await asyncio.sleep(LOOK)
-
-    async def _tell_of(self, first: str, path: list[str]) -> None:
-        self._up = {"first": first, "path": path}
-        for line in list(self._others.values()):
-            with contextlib.suppress(LineError):
-                await line.send(up=self._up)
 
 
 def own_addresses() -> tuple[str, ...]:

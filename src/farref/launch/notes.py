@@ -14,6 +14,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..actors.base import keys
 from .errors import LaunchError
 
 
@@ -34,10 +35,8 @@ def write(path: Path, note: RunNote) -> None:
     """Write *note*. Raises `LaunchError` if there is another user's file, or no folder."""
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     content = {"addresses": note.addresses, "port": note.port, "key": note.key.hex()}
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
-        with open(os.open(draft, flags, 0o600), "w", encoding="utf-8") as file:
-            json.dump(content, file)
+        keys.write(draft, json.dumps(content).encode())
         draft.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):
