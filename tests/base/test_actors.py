@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import signal
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -35,7 +34,6 @@ from farref.actors.base import (
 from ..waiting import eventually
 from .kit import (
     PATIENCE,
-    Duelist,
     Echo,
     Flooder,
     Fragile,
@@ -78,24 +76,6 @@ def test_a_child_is_addressed_before_it_runs(system: ActorSystem) -> None:
         assert (echoed, is_child) == (number, True)
 
 
-def test_the_parent_hears_of_an_exit_and_of_a_kill(system: ActorSystem) -> None:
-    parent = system.createActor(Parent)
-    system.tell(parent, "watch")
-    for how in ("exit", "kill"):
-        child = system.ask(parent, "create", PATIENCE)
-        while isinstance(child, tuple):  # a graceful exit may be reported twice
-            child = system.listen(PATIENCE)
-        if how == "exit":
-            system.tell(child, ActorExitRequest())
-        else:
-            pid = system.ask(child, "pid", PATIENCE)
-            while isinstance(pid, tuple):
-                pid = system.listen(PATIENCE)
-            os.kill(pid, signal.SIGKILL)
-        while system.listen(PATIENCE) != ("exited", child):
-            pass
-
-
 def test_wakeups_come_in_order(system: ActorSystem) -> None:
     waker = system.createActor(Waker)
     asked = [(0.0, "now"), (0.01, "a"), (0.01, "b"), (0.01, "c"), (0.05, "late")]
@@ -130,14 +110,6 @@ def test_what_was_handled_and_acknowledged_is_no_dead_letter(system: ActorSystem
     eventually(lambda: not alive(pid))
     numbers = {m[0] for m in system.ask(handler, "report", PATIENCE) if isinstance(m, tuple)}
     assert not numbers
-
-
-def test_order_when_both_flood_each_other(system: ActorSystem) -> None:
-    one, other = system.createActor(Duelist), system.createActor(Duelist)
-    system.tell(one, ("fight", other, 5_000, "x" * 100))
-    system.tell(other, ("fight", one, 5_000, "x" * 100))
-    assert system.listen(PATIENCE) is True
-    assert system.listen(PATIENCE) is True
 
 
 def test_a_message_that_waits_for_an_address_keeps_its_place(system: ActorSystem) -> None:

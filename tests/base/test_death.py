@@ -38,22 +38,13 @@ def started(name: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], l
         program.communicate(timeout=PATIENCE)
 
 
-def none_left(pids: list[int]) -> bool:
-    return not any(map(alive, pids)) and not sockets()
-
-
-@pytest.mark.parametrize("start_method", ["fork", "spawn"])
-def test_the_main_program_is_killed(start_method: str) -> None:
-    with started("killed", start_method) as (program, pids):
-        assert all(map(alive, pids))
-        program.kill()
-        eventually(lambda: none_left(pids))
-
-
-def test_the_main_program_exits_without_a_word() -> None:
-    with started("exits", "fork", "--exit") as (_, pids):
+@pytest.mark.parametrize("options", [("fork",), ("spawn",), ("fork", "--exit")])
+def test_the_main_program_is_killed_or_exits_without_a_word(options: tuple[str, ...]) -> None:
+    with started("killed", *options) as (program, pids):
         assert len(pids) == 3
-        eventually(lambda: none_left(pids))
+        assert "--exit" in options or all(map(alive, pids))
+        program.kill()
+        eventually(lambda: not any(map(alive, pids)) and not sockets())
 
 
 def test_the_admin_is_killed() -> None:

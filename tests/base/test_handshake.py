@@ -216,8 +216,12 @@ def feed_all(one: Dialler, pieces: list[bytes]) -> None:
 
 @pytest.mark.parametrize("size", [1, 5, 100])
 def test_notices(size: int) -> None:
-    for notice, error in ((CROWDED, CrowdedOut), (GONE, NobodyThere), (REFUSED, HandshakeError)):
-        with pytest.raises(error):
+    for notice, error, why in (
+        (CROWDED, CrowdedOut, "you has too many strangers"),
+        (GONE, NobodyThere, "you is not on its host"),
+        (REFUSED, HandshakeError, "does not speak this protocol"),
+    ):
+        with pytest.raises(error, match=why):
             feed_all(dialler(), in_pieces(notice, size))
 
 

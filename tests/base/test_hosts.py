@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 from thespian.actors import ActorExitRequest, ActorSystem
 
@@ -38,17 +36,6 @@ def hosts(no_socket_left: None) -> Iterator[tuple[ActorSystem, ActorSystem]]:
     ):
         eventually(lambda: have_met(a))
         yield a, b
-
-
-def test_an_actor_is_created_where_its_capability_is(
-    hosts: tuple[ActorSystem, ActorSystem],
-) -> None:
-    a, _ = hosts
-    remote = a.createActor(OnHostB)
-    assert remote.addressDetails.host == "127.0.0.3"
-    assert a.ask(remote, "over there", PATIENCE) == "over there"
-    array = np.arange(500_000)
-    assert (a.ask(remote, array, PATIENCE) == array).all()
 
 
 def test_a_global_name_of_another_host_is_found_again_and_again(
@@ -87,21 +74,3 @@ def test_systems_of_one_machine_need_no_tcp() -> None:
         assert a.ask(echo, "next door", PATIENCE) == "next door"
         eventually(lambda: have_met(a))
         assert a.ask(a.createActor(OnHostB), "over there", PATIENCE) == "over there"
-
-
-def test_hosts_with_different_keys_do_not_meet() -> None:
-    port_a, port_b = free_port("127.0.0.4"), free_port("127.0.0.5")
-    with (
-        running(host="127.0.0.4", port=port_a, key=KEY) as a,
-        running(
-            host="127.0.0.5",
-            port=port_b,
-            key=os.urandom(32),
-            convention=f"127.0.0.4:{port_a}",
-            capabilities={"B": True},
-        ) as b,
-    ):
-        echo = b.createActor(Echo)
-        assert a.ask(echo, "anybody?", 0.5) is None
-        with pytest.raises(Exception, match="No compatible"):
-            a.createActor(OnHostB)

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -98,8 +99,9 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return set_pauses
 
 
-def while_led(here: Standby, work: Callable[[], object]) -> threading.Thread:
-    """Have another thread do *work*, once the calling one leads."""
+@contextmanager
+def while_led(here: Standby, work: Callable[[], object]) -> Iterator[None]:
+    """Another thread does *work*, once the calling one leads."""
     waiter = threading.get_ident()
 
     def do() -> None:
@@ -108,17 +110,17 @@ def while_led(here: Standby, work: Callable[[], object]) -> threading.Thread:
 
     thread = threading.Thread(target=do)
     thread.start()
-    return thread
+    yield
+    thread.join()
 
 
 @pytest.mark.parametrize("briefly", [False, True])
 def test_a_waiter_is_given_what_it_waits_for(here: Standby, *, briefly: bool) -> None:
     here.tell("before")
     assert here.by("before") == here.thread.ident
-    telling = while_led(here, lambda: here.tell("for the waiter"))
-    assert here.loop.lead(lambda: "for the waiter" in here.messages(), PATIENCE, briefly=briefly)
-    assert here.by("for the waiter") == threading.get_ident()
-    telling.join()
+    with while_led(here, lambda: here.tell("for me")):
+        assert here.loop.lead(lambda: "for me" in here.messages(), PATIENCE, briefly=briefly)
+    assert here.by("for me") == threading.get_ident()
     here.leads_alone()  # and no thread leads
 
 
@@ -134,9 +136,8 @@ def test_a_waiter_looks_when_it_is_told_to(here: Standby) -> None:
         done.set()
         here.loop.leadership.look()
 
-    finishing = while_led(here, finish)
-    assert here.loop.lead(done.is_set, PATIENCE)
-    finishing.join()
+    with while_led(here, finish):
+        assert here.loop.lead(done.is_set, PATIENCE)
 
 
 def test_a_nudge_has_the_leader_take_a_turn_whoever_leads(here: Standby) -> None:
@@ -146,9 +147,8 @@ def test_a_nudge_has_the_leader_take_a_turn_whoever_leads(here: Standby) -> None
     eventually(lambda: by == [here.thread.ident])
     here.loop.nudge()
     eventually(lambda: len(by) == 2)
-    nudging = while_led(here, here.loop.nudge)
-    assert here.loop.lead(lambda: len(by) == 3, PATIENCE)
-    nudging.join()
+    with while_led(here, here.loop.nudge):
+        assert here.loop.lead(lambda: len(by) == 3, PATIENCE)
     assert by[2] == threading.get_ident()
 
 
@@ -198,11 +198,8 @@ def test_a_second_waiter_waits_beside_the_first(here: Standby) -> None:
 
 def test_many_threads_wait_at_once(here: Standby) -> None:
     """Each waiting thread gets its message: the lead passes from thread to thread."""
-    came: dict[Any, threading.Event] = {
-        (n, k): threading.Event() for n in range(6) for k in range(99)
-    }
+    came = {(n, k): threading.Event() for n in range(6) for k in range(99)}
     here.handle = lambda message: came[message].set() if message in came else None
-    failures: list[tuple[int, int]] = []
 
     def wait(number: int) -> None:
         for turn in range(99):
@@ -210,24 +207,17 @@ def test_many_threads_wait_at_once(here: Standby) -> None:
             here.tell((number, turn))
             if not here.loop.lead(event.is_set, PATIENCE):
                 with here.loop.leadership.following():
-                    if not event.wait(PATIENCE):
-                        failures.append((number, turn))
+                    assert event.wait(PATIENCE), turn
 
-    threads = [threading.Thread(target=wait, args=(n,)) for n in range(6)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join(3 * PATIENCE)
-    assert not failures
-    assert not any(each.is_alive() for each in threads)
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(wait, range(6)))
 
 
 @pytest.mark.parametrize("how", ["by its handler", "by an abort"])
 def test_the_run_ends_while_a_waiter_leads(here: Standby, how: str) -> None:
     abort = here.transport.abort_run
-    ending = while_led(here, abort if how == "by an abort" else lambda: here.tell("the end"))
-    assert not here.loop.lead(lambda: False, PATIENCE)
-    ending.join()
+    with while_led(here, abort if how == "by an abort" else lambda: here.tell("the end")):
+        assert not here.loop.lead(lambda: False, PATIENCE)
     here.thread.join(PATIENCE)
     assert not here.thread.is_alive()  # the standby returns the waiter's result
     assert len(here.returned) == 1
@@ -239,9 +229,8 @@ def test_what_a_handler_raises_is_the_standbys(here: Standby) -> None:
         raise ValueError("a handler of ours")
 
     here.handle = fail
-    telling = while_led(here, lambda: here.tell("bad"))
-    assert not here.loop.lead(lambda: False, PATIENCE)
-    telling.join()
+    with while_led(here, lambda: here.tell("bad")):
+        assert not here.loop.lead(lambda: False, PATIENCE)
     here.thread.join(PATIENCE)
     assert [str(each) for each in here.returned] == ["a handler of ours"]
 
@@ -252,10 +241,8 @@ def test_an_interrupt_of_a_waiter_is_its_own(here: Standby) -> None:
             raise KeyboardInterrupt
 
     here.handle = interrupt
-    telling = while_led(here, lambda: here.tell("interrupt"))
-    with pytest.raises(KeyboardInterrupt):
+    with while_led(here, lambda: here.tell("interrupt")), pytest.raises(KeyboardInterrupt):
         here.loop.lead(lambda: False, PATIENCE)
-    telling.join()
     here.leads_alone()
 
 
@@ -517,9 +504,8 @@ def test_work_that_comes_with_the_end_of_a_brief_lead_is_not_left_lying(
         over.set()
 
     here.handle = take
-    telling = while_led(here, lambda: here.tell(ShortWork()))
-    assert here.loop.lead(over.is_set, PATIENCE, briefly=True)
-    telling.join()
+    with while_led(here, lambda: here.tell(ShortWork())):
+        assert here.loop.lead(over.is_set, PATIENCE, briefly=True)
     eventually(lambda: len(jobs.done) == 1)
 
 
@@ -686,9 +672,8 @@ def test_work_while_a_waiter_leads_is_done_by_others(
     here: Standby, jobs: Jobs, pauses: Callable[..., None]
 ) -> None:
     pauses(PATIENCE=SHORT)  # no helper is called
-    telling = while_led(here, lambda: here.tell(ShortWork()))
-    assert here.loop.lead(lambda: jobs.dispersed == 1, PATIENCE)
-    telling.join()
+    with while_led(here, lambda: here.tell(ShortWork())):
+        assert here.loop.lead(lambda: jobs.dispersed == 1, PATIENCE)
 
 
 def test_a_waiter_takes_over_from_the_helper_and_gives_back(

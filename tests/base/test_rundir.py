@@ -253,22 +253,17 @@ def test_sweeping_takes_the_dead_and_leaves_the_living(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_the_loopback_key_is_made_once_and_ours(tmp_path: Path) -> None:
-    directory = short(tmp_path)
-    key = rundir.loopback_key(directory)
-    assert len(key) == 32
-    assert rundir.loopback_key(directory) == key
-    assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
-
-
-@pytest.mark.parametrize("torn", [b"", b"half of"])
-def test_a_torn_loopback_key_is_made_anew(tmp_path: Path, torn: bytes) -> None:
-    """An empty key would let in every user of this host."""
-    directory = short(tmp_path)
-    (tmp_path / "key").write_bytes(torn)
+@pytest.mark.parametrize("torn", [None, b"", b"half of"])
+def test_the_loopback_key_is_made_once_and_ours(tmp_path: Path, torn: bytes | None) -> None:
+    """And anew if it is torn: an empty key would let in every user of this host."""
+    directory, file = short(tmp_path), tmp_path / "key"
+    if torn is not None:
+        file.write_bytes(torn)
+        file.chmod(0o600)
     key = shared_key(None, "127.0.0.1", directory)
     assert len(key) == 32
-    assert key == (tmp_path / "key").read_bytes()
+    assert key == shared_key(None, "127.0.0.1", directory) == file.read_bytes()
+    assert file.stat().st_mode & 0o777 == 0o600
     assert {path.name for path in tmp_path.iterdir()} == {"key", "lock"}
 
 
@@ -342,7 +337,9 @@ def test_a_stranger_names_no_path() -> None:
     known = new_address(mine, "i")
     assert socket_path_of(mine, known.key) == known.path
     assert socket_path_of(mine, new_address(mine, "x").key)
-    for key in ("", "key", "i-", "i-../../etc", f"j-{'0' * 20}", f"i-{'0' * 19}/", f"i-{'0' * 21}"):
+    two = 20 * "\N{SUPERSCRIPT TWO}"
+    rests = ("", "../../etc", f"../{16 * '0'}", f"{19 * '0'}/", 21 * "0", two)
+    for key in ("", "key", "lock", "\0", f"j-{20 * '0'}", *(f"i-{rest}" for rest in rests)):
         assert socket_path_of(mine, key) == ""
 
 

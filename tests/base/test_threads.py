@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from thespian.actors import ActorExitRequest, ActorSystem
@@ -13,84 +17,66 @@ from .kit import PATIENCE, Echo, Hoarder, Threaded, running
 pytestmark = pytest.mark.processes
 
 
-def test_one_listens_for_ever_while_many_tell() -> None:
-    threads, count = 8, 300
+def at_once(threads: int, act: Callable[[int], object]) -> None:
+    """*act* in many threads, with the number of each."""
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(act, range(threads)))
+
+
+@contextmanager
+def listening() -> Iterator[tuple[ActorSystem, list[Any]]]:
+    """A system to which a thread listens for ever, and what it gets; shutdown ends the listen."""
+    got: list[Any] = []
     with running() as system:
-        echo = system.createActor(Echo)
-        got: list[tuple[int, int]] = []
-        complete = threading.Event()
 
         def listen() -> None:
             while (message := system.listen(None)) is not None:
                 got.append(message)
-                if len(got) == threads * count:
-                    complete.set()
-
-        def tell(thread: int) -> None:
-            for number in range(count):
-                system.tell(echo, (thread, number))
 
         listener = threading.Thread(target=listen)
         listener.start()
-        tellers = [threading.Thread(target=tell, args=(n,)) for n in range(threads)]
-        for each in tellers:
-            each.start()
-        for each in tellers:
-            each.join(PATIENCE)
-        assert complete.wait(PATIENCE)
-        for thread in range(threads):  # the order of each thread is kept
-            assert [n for t, n in got if t == thread] == list(range(count))
-        base = system._systemBase
-        base.shutdown()
+        yield system, got
+        system._systemBase.shutdown()
         listener.join(PATIENCE)
-        assert not listener.is_alive()  # shutdown ends a listen in progress
+        assert not listener.is_alive()
+
+
+def in_order(got: list[tuple[int, int]], threads: int, count: int) -> bool:
+    """Whether *count* messages of each thread have come, in its order."""
+    return all([n for t, n in got if t == each] == [*range(count)] for each in range(threads))
+
+
+def test_one_listens_for_ever_while_many_tell() -> None:
+    with listening() as (system, got):
+        echo = system.createActor(Echo)
+        at_once(8, lambda thread: [system.tell(echo, (thread, number)) for number in range(300)])
+        eventually(lambda: len(got) == 8 * 300)
+        assert in_order(got, 8, 300)
 
 
 def test_create_private_and_ask_beside_a_listener() -> None:
-    with running() as system:
-        listener = threading.Thread(target=system.listen, args=(None,))
-        listener.start()
-        failures: list[Exception] = []
+    with listening() as (system, _):
 
         def work(number: int) -> None:
-            try:
-                with system.private() as mine:
-                    echo = mine.createActor(Echo)
-                    for turn in range(20):
-                        assert mine.ask(echo, (number, turn), PATIENCE) == (number, turn)
-            except Exception as error:
-                failures.append(error)
+            with system.private() as mine:
+                echo = mine.createActor(Echo)
+                for turn in range(20):
+                    assert mine.ask(echo, (number, turn), PATIENCE) == (number, turn)
 
-        workers = [threading.Thread(target=work, args=(n,)) for n in range(5)]
-        for each in workers:
-            each.start()
-        for each in workers:
-            each.join(2 * PATIENCE)
-        assert not failures
-        system._systemBase.shutdown()
-        listener.join(PATIENCE)
+        at_once(5, work)
 
 
 def test_large_messages_of_threads_do_not_mix(system: ActorSystem) -> None:
     echo = system.createActor(Echo)
     payloads = [bytes([n]) * 3_000_000 for n in range(4)]
-    tellers = [threading.Thread(target=system.tell, args=(echo, p)) for p in payloads]
-    for each in tellers:
-        each.start()
-    got = [system.listen(PATIENCE) for _ in payloads]
-    for each in tellers:
-        each.join(PATIENCE)
-    assert sorted(got) == payloads
+    at_once(4, lambda thread: system.tell(echo, payloads[thread]))
+    assert sorted(system.listen(PATIENCE) for _ in payloads) == payloads
 
 
 @pytest.mark.parametrize("how", ["threads", "threads while busy"])
 def test_threads_of_an_actor_send(system: ActorSystem, how: str) -> None:
-    threads, count = 6, 200
-    actor = system.createActor(Threaded)
-    system.tell(actor, (how, threads, count))
-    got = [system.listen(PATIENCE) for _ in range(threads * count)]
-    for thread in range(threads):
-        assert [n for t, n in got if t == thread] == list(range(count))
+    system.tell(system.createActor(Threaded), (how, 6, 200))
+    assert in_order([system.listen(PATIENCE) for _ in range(6 * 200)], 6, 200)
     if how == "threads while busy":
         assert system.listen(PATIENCE) == "joined"
 
@@ -106,14 +92,5 @@ def test_dead_letters_of_a_teller_without_listener(system: ActorSystem) -> None:
     victim = system.createActor(Echo)
     system.tell(victim, ActorExitRequest())
     eventually(lambda: system.ask(victim, "there?", 1) is None)
-    threads = [threading.Thread(target=system.tell, args=(victim, n)) for n in range(5)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join(PATIENCE)
-    eventually(
-        lambda: (
-            {0, 1, 2, 3, 4}
-            <= {m for m in system.ask(handler, "report", PATIENCE) if isinstance(m, int)}
-        )
-    )
+    at_once(5, lambda thread: system.tell(victim, thread))
+    eventually(lambda: {*range(5)} <= {*system.ask(handler, "report", PATIENCE)})

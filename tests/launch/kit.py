@@ -20,6 +20,22 @@ if TYPE_CHECKING:
 FIRST = "127.0.0.2"
 PATIENCE = 60.0
 """Seconds; a busy machine takes some for each Python."""
+SLEEPER = """
+import signal
+import farref
+
+class Kept:
+    pass
+
+if __name__ == "__main__":
+    with farref.System(silence=2) as system:
+        system.worker("far", on={"farref node": 1})
+        ref = farref.remote("far", Kept)
+        ref.to_here()
+        print("ready", flush=True)
+        signal.pause()
+"""
+"""A program that has an object on another node, and waits for its end."""
 
 
 class Node:

@@ -22,7 +22,7 @@ from ..actors.scripts import family
 from ..commands.kit import FARREF
 from ..keys import key_file
 from ..waiting import eventually
-from .kit import PATIENCE, commands, running
+from .kit import PATIENCE, SLEEPER, commands, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,16 +32,6 @@ pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
 MARK = "FARREF_TEST_LEFT"
 STAYS = {"key", "lock"}
 """The files of farref's folder that are made once for all programs."""
-PROGRAM = """
-import signal
-import farref
-
-if __name__ == "__main__":
-    with farref.System(silence=2) as system:
-        system.worker("far", on={"farref node": 1})
-        print("ready", flush=True)
-        signal.pause()
-"""
 
 
 @pytest.fixture
@@ -82,7 +72,7 @@ def test_nothing_is_left_of(victim: str, place: Path) -> None:
     work = place / "work"
     work.mkdir()
     try:
-        with running(work, commands(work, PROGRAM), env) as (first, other):
+        with running(work, commands(work, SLEEPER), env) as (first, other):
             first.until("ready")
             target = next(filter(VICTIMS[victim], family(mine, MARK)))
             target.send_signal(signal.SIGKILL)

@@ -12,7 +12,7 @@ from ..commands.kit import FARREF
 from ..hosts.network import Pair, why_not
 from ..keys import key_file
 from . import recipes
-from .kit import running
+from .kit import SLEEPER, running
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,16 +22,6 @@ pytestmark = [
     pytest.mark.processes,
     pytest.mark.skipif(bool(why_not()), reason=why_not() or "there are namespaces"),
 ]
-SLEEPER = """
-import signal
-import farref
-
-if __name__ == "__main__":
-    with farref.System() as system:
-        system.worker("far", on={"farref node": 1})
-        print("ready", flush=True)
-        signal.pause()
-"""
 
 
 def test_both_nodes_notice_that_their_link_is_cut(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from ..commands.kit import FARREF, farref
 from ..conftest import RUN
 from ..ports import free_port
 from ..waiting import eventually
-from .kit import FIRST, PATIENCE, Node, commands, nodes
+from .kit import FIRST, PATIENCE, SLEEPER, Node, commands, nodes
 
 pytestmark = pytest.mark.processes
 
@@ -81,23 +81,6 @@ def test_the_program_has_all_nodes_and_all_end_with_its_exit_code(tmp_path: Path
     assert left() == set()
 
 
-SLEEPER = dedent("""
-    import signal
-    import farref
-
-    class Kept:
-        pass
-
-    if __name__ == "__main__":
-        with farref.System() as system:
-            system.worker("far", on={"farref node": 1})
-            ref = farref.remote("far", Kept)
-            ref.to_here()
-            print("ready", flush=True)
-            signal.pause()
-""")
-
-
 @pytest.mark.parametrize(
     ("rank", "number"),
     [
@@ -121,8 +104,7 @@ def test_a_signal_to_any_node_ends_all(tmp_path: Path, rank: int, number: int) -
 
 
 def test_a_node_that_is_lost_ends_the_run(tmp_path: Path) -> None:
-    with nodes(tmp_path, SLEEPER) as running:
-        first, other = running
+    with nodes(tmp_path, SLEEPER) as (first, other):
         first.until("ready")
         other.process.kill()
         assert first.end() == 1
@@ -132,8 +114,7 @@ def test_a_node_that_is_lost_ends_the_run(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_the_loss_of_the_first_node_ends_the_others(tmp_path: Path) -> None:
-    with nodes(tmp_path, SLEEPER) as running:
-        first, other = running
+    with nodes(tmp_path, SLEEPER) as (first, other):
         first.until("ready")
         first.process.kill()
         assert other.end() == 1
@@ -159,8 +140,7 @@ SURVIVOR = dedent("""
 
 @pytest.mark.long
 def test_with_no_kill_the_program_goes_on_and_a_node_may_come_again(tmp_path: Path) -> None:
-    with nodes(tmp_path, SURVIVOR, options=("--no-kill",)) as running:
-        first, other = running
+    with nodes(tmp_path, SURVIVOR, options=("--no-kill",)) as (first, other):
         first.until("ready")
         other.process.send_signal(signal.SIGTERM)
         assert other.end() == 128 + signal.SIGTERM
@@ -175,8 +155,7 @@ def test_with_no_kill_the_program_goes_on_and_a_node_may_come_again(tmp_path: Pa
 
 @pytest.mark.long
 def test_a_program_that_starts_no_system_ends_the_others_too(tmp_path: Path) -> None:
-    with nodes(tmp_path, "import sys; sys.exit('no')") as running:
-        first, other = running
+    with nodes(tmp_path, "import sys; sys.exit('no')") as (first, other):
         assert (first.end(), first.err) == (1, "no\n")
         assert (other.end(), other.err) == (1, "")
 
@@ -295,8 +274,7 @@ def test_a_signal_to_all_nodes_comes_once(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_the_second_signal_of_the_first_node_kills(tmp_path: Path) -> None:
-    with nodes(tmp_path, CAREFUL.replace("sys.exit(5)", "signal.pause()")) as running:
-        first, other = running
+    with nodes(tmp_path, CAREFUL.replace("sys.exit(5)", "signal.pause()")) as (first, other):
         first.until("ready")
         first.process.terminate()
         first.until("once")
@@ -308,8 +286,7 @@ def test_the_second_signal_of_the_first_node_kills(tmp_path: Path) -> None:
 def test_a_script_around_the_program_gets_the_signal_with_it(tmp_path: Path) -> None:
     wrapped = f"import os; os.execvp('bash', ['bash', '-c', '{sys.executable} inner.py; exit 9'])"
     (tmp_path / "inner.py").write_text("import signal; print('ready', flush=True); signal.pause()")
-    with nodes(tmp_path, wrapped) as running:
-        first, other = running
+    with nodes(tmp_path, wrapped) as (first, other):
         first.until("ready")
         first.process.terminate()
         assert (first.end(), other.end()) == (128 + signal.SIGTERM, 128 + signal.SIGTERM)
