@@ -66,7 +66,6 @@ class Dormant:
             self._sockets.close()
 
     def abandon(self) -> None:
-        """In another child: close the parent's sockets."""
         self._sockets.close()
 
     def _rest(self) -> None:

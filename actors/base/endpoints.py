@@ -46,7 +46,7 @@ class Abandonable(Protocol):
     pid: int
 
     def abandon(self) -> None:
-        """Close the descriptors, and send nothing."""
+        """In a forked child: close the parent's descriptors, and send nothing."""
 
     def close(self) -> None:
         """Close properly."""

@@ -31,7 +31,6 @@ class Received(ReceiveEnvelope):
         self._message = message
 
     def identify(self) -> str:
-        """A short description that never looks into the message."""
         return f"Received(from {self._sender}, {type(self._message).__name__})"
 
 
@@ -57,7 +56,6 @@ class UserIntent(TransmitIntent):
             self._on_failure(status, self)
 
     def identify(self) -> str:
-        """A short description that never looks into the message."""
         return f"{type(self).__name__}(to {self._targetAddr}, {type(self._message).__name__})"
 
 

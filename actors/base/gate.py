@@ -104,7 +104,6 @@ class Visitor:
         self.refuse("")
 
     def abandon(self) -> None:
-        """In a forked child: close the parent's socket."""
         self.closed = True
         self.sock.close()
 
@@ -161,12 +160,10 @@ class Dispatcher:
             del self._waiting[path]
 
     def close(self) -> None:
-        """Close the Unix sockets over which connections were passed on."""
         for way in [way for waiting in self._waiting.values() for way in waiting]:
             way.on_event(READABLE)
 
     def abandon(self) -> None:
-        """In a forked child: close the parent's sockets."""
         for waiting in self._waiting.values():
             for way in waiting:
                 way.sock.close()

@@ -254,7 +254,6 @@ class InConnection:
             self._on_change(self)
 
     def abandon(self) -> None:
-        """In a forked child: close the parent's socket, and send nothing."""
         self.closed = True
         self._sock.close()
 

@@ -63,7 +63,6 @@ class Sockets(msgspec.Struct, frozen=True):
     remote: socket.socket | None
 
     def close(self) -> None:
-        """Close this process's copies."""
         self.local.close()
         if self.remote is not None:
             self.remote.close()
@@ -110,7 +109,6 @@ class _Door:
         self.paused_until = 0.0
 
     def on_event(self, events: int) -> None:  # noqa: ARG002 (contract of DescriptorOwner)
-        """A peer has dialled."""
         self._accept(self)
 
 
@@ -378,7 +376,6 @@ class Listener:
         self._sockets.close()
 
     def abandon(self) -> None:
-        """In a forked child: close the parent's sockets, without any message."""
         for connection in [*self.connections, *self.strangers]:
             connection.abandon()
         self._dispatcher.abandon()

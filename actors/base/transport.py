@@ -395,7 +395,6 @@ class Transport:
         self._poller.close()
 
     def abandon(self) -> None:
-        """In a forked child: close the parent's descriptors, without any message."""
         if self.closed:
             return
         self.closed = True

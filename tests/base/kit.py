@@ -80,13 +80,16 @@ class Sizer(Actor):
 
 
 class Echo(Actor):
-    """Sends back its messages; ``"pid"`` gets its process id."""
+    """Sends back its messages; ``"pid"`` gets its process id, and ``"stick"`` takes for ever."""
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
-        if isinstance(message, str) and message == "pid":
-            self.send(sender, os.getpid())
-        elif not isinstance(message, ActorSystemMessage):
-            self.send(sender, message)
+        match message:
+            case str("pid"):  # not an array, whose `==` is one, too
+                self.send(sender, os.getpid())
+            case str("stick"):
+                threading.Event().wait()
+            case _ if not isinstance(message, ActorSystemMessage):
+                self.send(sender, message)
 
 
 class Parent(Actor):
@@ -101,8 +104,6 @@ class Parent(Actor):
                 for number in range(5):
                     self.send(child, (number, child))
                 self.asker = sender
-            case "create stuck":
-                self.send(sender, self.createActor(Stuck))
             case "watch":
                 self.asker = sender
             case ChildActorExited():
@@ -123,16 +124,6 @@ class Introducer(Actor):
                 self.send(named, (number, "to the new one"))
                 self.send(message, (number, "after"))
             self.send(sender, "introduced")
-
-
-class Stuck(Actor):
-    """Never returns from its handler."""
-
-    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
-        if message == "pid":
-            self.send(sender, os.getpid())
-        elif message == "stick":
-            threading.Event().wait()
 
 
 class Hoarder(Actor):
@@ -205,19 +196,17 @@ class Threaded(Actor):
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
         match message:
-            case ("threads", threads, count):
-                for thread in range(threads):
-                    threading.Thread(target=self._send, args=(sender, thread, count)).start()
-            case ("threads while busy", threads, count):
+            case (how, threads, count):
                 started = [
                     threading.Thread(target=self._send, args=(sender, thread, count))
                     for thread in range(threads)
                 ]
                 for each in started:
                     each.start()
-                for each in started:
-                    each.join()
-                self.send(sender, "joined")
+                if how == "threads while busy":
+                    for each in started:
+                        each.join()
+                    self.send(sender, "joined")
             case "wake me from a thread":
                 self.asker = sender
                 threading.Thread(target=self.wakeupAfter, args=(0.01, "payload")).start()
@@ -287,7 +276,7 @@ def program() -> None:
         transientUnique=True,
     )
     parent = system.createActor(Parent)
-    child = system.ask(parent, "create stuck", PATIENCE)
+    child = system.ask(parent, "create", PATIENCE)
     pids = [system.ask(child, "pid", PATIENCE)]
     system.tell(child, "stick")
     other = system.createActor(Echo)

@@ -41,7 +41,6 @@ from .kit import (
     Introducer,
     Parent,
     Sizer,
-    Stuck,
     Waker,
     Watcher,
     alive,
@@ -165,7 +164,7 @@ def test_a_name_can_be_used_again_at_once() -> None:
 
 def test_shutdown_kills_the_stuck() -> None:
     with running(shutdown_timeout=0.3) as system:
-        stuck = system.createActor(Stuck)
+        stuck = system.createActor(Echo)
         pid = system.ask(stuck, "pid", PATIENCE)
         system.tell(stuck, "stick")
     assert not alive(pid)
