@@ -28,7 +28,7 @@ import socket
 import threading
 from collections.abc import Callable
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from . import addresses, tcp
 from ._thespian import SendStatus, Status
@@ -40,9 +40,6 @@ from .lookups import Lookups
 from .outgoing import RETRY_DELAY, Approach, ConnectionState, OutConnection
 from .poller import READABLE, WRITABLE, Poller
 from .settings import Limits, SystemSettings
-
-if TYPE_CHECKING:
-    from .tls import SecureSocket
 
 FLUSH_BYTES: Final = 1 << 16
 HANDLER_PATIENCE: Final = 0.001  # seconds after which a handler's messages leave at once
@@ -260,15 +257,8 @@ class Outbox:
                 " start both with host=... and the same key=..."
             )
         sock.setblocking(False)
-        return Approach(sock, target, Dialler(address.key, self._me, key, os.urandom(NONCE)))
-
-    def encrypt(self, sock: socket.socket) -> SecureSocket:
-        """The connection *sock* to another host, encrypted."""
-        if self._settings.encryption is None:
-            raise AssertionError("a system without TCP dials another host")
-        from . import tls  # noqa: PLC0415 - it loads OpenSSL
-
-        return tls.dial(sock, self._settings.encryption)
+        dialler = Dialler(address.key, self._me, key, os.urandom(NONCE))
+        return Approach(sock, target, dialler, settings.encryption if key else None)
 
     def _make_descriptors(self) -> bool:
         """Raise the limit of file descriptors, or else close idle connections."""

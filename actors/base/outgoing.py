@@ -36,6 +36,7 @@ import msgspec
 from ...features import peer_uid
 from ._thespian import SendStatus, Status, thesplog
 from .addresses import Address
+from .certificates import Encryption
 from .envelopes import UserIntent
 from .errors import CrowdedOut, HandshakeError, NobodyThere
 from .framing import ACK_REQUEST, HEADER, RAW, Part, control
@@ -61,6 +62,8 @@ class Approach(msgspec.Struct, frozen=True):
     target: str | tuple[str, int] | None
     """None while the name of its host is being resolved; *sock* is of no use then."""
     dialler: Dialler
+    encryption: Encryption | None
+    """For TLS; None on this host."""
 
 
 class Sender(Protocol):
@@ -73,9 +76,6 @@ class Sender(Protocol):
 
     def way_to(self, address: Address, attempt: int) -> Approach:
         """A new socket for *address*, its target, and the dialler for the handshake."""
-
-    def encrypt(self, sock: socket.socket) -> SecureSocket:
-        """Begin TLS in *sock*, whose own object is of no use then."""
 
     def add_pending(self, connection: OutConnection) -> None:
         """Have *connection*, which is being made, ticked."""
@@ -127,6 +127,7 @@ class OutConnection:
     def _find_way(self) -> None:
         way = self._outbox.way_to(self.address, self._tried)
         self.sock, self._target, self._dialler = way.sock, way.target, way.dialler
+        self._encryption = way.encryption
 
     def _dial_again(self, tried: int) -> None:
         """Dial the next address of the host after those *tried*.  Raises OSError if there is none.
@@ -162,7 +163,7 @@ class OutConnection:
         if self.sock.family == socket.AF_UNIX and (uid := peer_uid(self.sock)) != os.getuid():
             raise HandshakeError(f"{self.sock.getpeername()} is held by uid {uid}")
         opening = self._dialler.opening
-        if self._dialler.done:
+        if self._encryption is None:
             self.state = ConnectionState.OPEN
             self.parts.appendleft(opening)
             self.written -= len(opening)  # offsets count from the first frame
@@ -170,7 +171,9 @@ class OutConnection:
         else:
             self.state = ConnectionState.SHAKING
             self.sock.send(opening)  # a hundred bytes into an empty buffer
-            self.sock = self._outbox.encrypt(self.sock)
+            from . import tls  # noqa: PLC0415 - it loads OpenSSL
+
+            self.sock = tls.dial(self.sock, self._encryption)
             self._listen_for(READABLE)
             self._shake_hands()
 
@@ -331,10 +334,10 @@ class OutConnection:
             self.fail(SendStatus.DeadTarget)
 
     def _shake_hands(self) -> None:
-        from .tls import shake_hands  # noqa: PLC0415 - it loads OpenSSL
+        from . import tls  # noqa: PLC0415 - it loads OpenSSL
 
         try:
-            shake_hands(cast("SecureSocket", self.sock), self._dialler)
+            tls.shake_hands(cast("SecureSocket", self.sock), self._dialler)
         except BlockingIOError:
             return
         except (CrowdedOut, ConnectionResetError):  # a reset overtakes the notice
