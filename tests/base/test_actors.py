@@ -31,6 +31,7 @@ from farref.actors.base import (
     system_base,
 )
 
+from ..ports import free_port
 from ..waiting import eventually
 from .kit import (
     PATIENCE,
@@ -39,11 +40,13 @@ from .kit import (
     Fragile,
     Hoarder,
     Introducer,
+    OnHostB,
     Parent,
     Sizer,
     Waker,
     Watcher,
     alive,
+    have_met,
     running,
 )
 
@@ -255,3 +258,17 @@ def test_two_that_leave_do_not_wait_for_each_other(
             system.tell(each, "exit")
         for file in files:
             eventually(file.with_suffix(".ended").exists)
+
+
+def test_systems_of_one_machine_need_no_tcp() -> None:
+    """Their ports only name them. An address says where its Unix socket is, and no port."""
+    port_a, port_b = free_port("127.0.0.1"), free_port("127.0.0.1")
+    leader = f"localhost:{port_a}"
+    with (
+        running(port=port_a, convention=leader) as a,
+        running(port=port_b, convention=leader, capabilities={"B": True}) as b,
+    ):
+        echo = b.createActor(Echo)
+        assert a.ask(echo, "next door", PATIENCE) == "next door"
+        eventually(lambda: have_met(a))
+        assert a.ask(a.createActor(OnHostB), "over there", PATIENCE) == "over there"

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from farref import System, SystemDownError
+from farref import SystemDownError
 from farref.actors.base import (
     InvalidAddress,
     OtherUsersDirectory,
@@ -136,20 +136,6 @@ def test_a_name_that_another_user_took_is_passed_over(temporary: Path, kind: str
     script = "from farref.actors.base import rundir; print(rundir.private_directory())"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout == f"{found}\n"
-
-
-@as_root
-@pytest.mark.processes
-def test_a_system_there_is_found_by_its_name(temporary: Path) -> None:
-    taken = temporary / f"farref-{os.getuid()}"
-    taken.mkdir(mode=0o700)
-    os.chown(taken, OTHER, -1)
-    with System(name="hidden") as system:
-        assert (folder() / "hidden.json").exists()
-        command = [sys.executable, "-m", "farref", "refs", "hidden", "--json"]
-        run = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert (run.returncode, run.stderr) == (0, ""), system.name
-    assert list(taken.iterdir()) == []
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o775])
@@ -304,14 +290,8 @@ def test_addresses_of_ipv6() -> None:
     mine = settings("fd00::1")
     assert admin_address(mine).key == "[fd00::1]:1900"
     assert admin_address(mine).well_known
-    for spec in (
-        "[fd00::1]:1900",
-        "[fd00::1]",
-        "fd00::1",
-        "fd00:0::1",
-        "localhost",
-        ("fd00::1", ""),
-    ):
+    texts = "[fd00::1]:1900", "[fd00::1]", "fd00::1", "fd00:0::1", "localhost"
+    for spec in (*texts, ("fd00::1", "")):
         assert parse(mine, spec) == admin_address(mine)
     assert parse(mine, "[fd00::2]:1901") == Address("[fd00::2]:1901")
     assert (place("fd00::1", 1900), place("fd00::1", 1901)) == ("fd00::1", "[fd00::1]:1901")

@@ -1,4 +1,7 @@
-"""Between hosts all is encrypted, and a man in the middle gets nothing, and gets nothing in."""
+"""Several hosts: loopback addresses with TCP between them.
+
+All is encrypted, and a man in the middle gets nothing, and gets nothing in.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from thespian.actors import ActorAddress, ActorSystem
+from thespian.actors import ActorAddress, ActorExitRequest, ActorSystem
 from thespian.system.transport import SendStatus, TransmitIntent
 
 from farref.actors.base import (
@@ -52,6 +55,9 @@ from .kit import (
     PATIENCE,
     Duelist,
     Echo,
+    Flooder,
+    Hoarder,
+    OnHostB,
     Sizer,
     Stranger,
     bomb,
@@ -219,6 +225,32 @@ def test_nothing_is_in_the_clear(pair: tuple[ActorSystem, ActorSystem, Middle]) 
     start = preamble(echo.addressDetails.key)
     assert start in wire
     assert wire[wire.index(start) + len(start) :].startswith(b"\x16\x03")  # a ClientHello
+
+
+def test_a_global_name_of_another_host_is_found_again_and_again(
+    pair: tuple[ActorSystem, ActorSystem, Middle],
+) -> None:
+    one, _, _ = pair
+    named = [one.createActor(OnHostB, globalName="one of all") for _ in range(3)]
+    assert named[0] == named[1] == named[2]
+    assert named[0].addressDetails.host == "127.0.0.3", "where its capability is"
+    with one.private() as asker:
+        assert asker.ask(named[2], "over there", PATIENCE) == "over there"
+
+
+def test_dead_letters_across_hosts(pair: tuple[ActorSystem, ActorSystem, Middle]) -> None:
+    one, other, _ = pair
+    with one.private() as here, other.private() as there:
+        handler = here.createActor(Hoarder)
+        assert here.ask(handler, "collect dead letters", PATIENCE) == "ok"
+        victim = there.createActor(Echo)
+        sender = here.createActor(Flooder)
+        assert there.ask(victim, "there", PATIENCE) == "there"
+        there.tell(victim, ActorExitRequest())
+        eventually(lambda: there.ask(victim, "gone?", 0.5) is None)
+        assert here.ask(sender, (victim, 20, ""), PATIENCE) == "sent"
+        expected = [(n, "") for n in range(20)]
+        eventually(lambda: here.ask(handler, "report", PATIENCE) == expected)
 
 
 # ---- a man in the middle
