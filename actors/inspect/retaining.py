@@ -206,25 +206,28 @@ class _Search:
         ]
         self._met.clear()
         self._roots.clear()  # else they would be among the referrers
-        ours = {id(handles), *map(id, sys._current_frames().values())}
-        return tuple(_referrers(each, ours) for each in handles[:UNNAMED])
+        ours = {id(handles)}
+        for innermost in sys._current_frames().values():
+            frame: FrameType | None = innermost
+            while frame is not None:
+                ours.add(id(frame))
+                frame = frame.f_back
+        return tuple([_referrers(handles[n], ours) for n in range(min(UNNAMED, len(handles)))])
 
 
 def _referrers(handle: object, ours: set[int]) -> str:
     """The types of the referrers of *handle*, a few levels up."""
+    ours.add(id(sys._getframe()))
     steps, at = [], handle
     for _ in range(4):
-        above = [
-            each
-            for each in gc.get_referrers(at)
-            if id(each) not in ours and type(each) is not FrameType
-        ]
+        above = [each for each in gc.get_referrers(at) if id(each) not in ours]
         ours.add(id(above))
         if not above:
             break
         at = above[0]
         ours.add(id(at))  # else a cycle would be followed again and again
-        steps.append(type(at).__name__)
+        is_frame = type(at) is FrameType
+        steps.append(f"frame of {at.f_code.co_qualname}" if is_frame else type(at).__name__)
     return "".join(f" in a {step}" for step in steps).strip()
 
 

@@ -25,15 +25,17 @@ instruction that calls the function; the frames above it must be the user's. The
 and raises, in one go of C code, in which no other thread runs. A thread that runs Python code gives
 way at a place where it raises such an exception itself, and one that is in C code does so when that
 returns. So the exception comes up in the user's code, at the latest at the first instruction of a
-function that C code calls. `Server._go` catches it if the function has ended before. A function
-that waits in the library is not struck: the wait ends with an error, and the call that it waits
-for, if any, is cancelled in the same way.
+function that C code calls. `Server._go` catches it if the function has ended before. If that first
+instruction is one of a finalizer, Python ignores the exception, and it is raised once more. A
+function that waits in the library is not struck: the wait ends with an error, and the call that it
+waits for, if any, is cancelled in the same way.
 """
 
 from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
@@ -91,8 +93,9 @@ class Cancels(Internal):
         self.tables: tuple[dict[CallId, Any], ...]
         self.tables = self.unstarted, self.running, self._ends, self.revoked
         """A call leaves them, in this order, when it is about to be answered."""
-        self.struck: set[CallId] = set()
-        """The calls in whose threads an exception was raised, or is about to be."""
+        self.struck: dict[CallId, bool] = {}
+        """The calls in whose threads an exception was raised, or is about to be, and whether a
+        finalizer got it."""
         self.raise_in: Any = None
         """C's `PyThreadState_SetAsyncExc`, from the first interrupt on: most need none."""
         self.error: type[BaseException]
@@ -159,37 +162,48 @@ class Cancels(Internal):
 
         raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
         raise_in.argtypes, raise_in.restype = (ctypes.c_ulong, ctypes.py_object), ctypes.c_int
+        if self.raise_in is None:
+            sys.unraisablehook = partial(self._ignored, sys.unraisablehook)
         self.raise_in, self.error = raise_in, asyncio.CancelledError
         (at,) = (each.offset for each in dis.get_instructions(self._code) if each.opname == CALLS)
         pause = SOON
         while call in self.running and not self._core.closed:
             function = self.running.get(call)
-            if function is not None:
+            if function is not None and self.struck.get(call, True):
                 if self._waits.cancel(call):
                     return  # the wait raises: another exception would strike its cleanup
-                if self._strike(call, function[0], at):
-                    return
+                self._strike(call, function[0], at)
             time.sleep(pause)
             pause = min(2 * pause, LATER)
 
-    def _strike(self, call: CallId, thread: int, at: int) -> bool:
-        """Raise `error` in *thread*, if it runs the function of *call*. Returns whether it does.
+    def _ignored(self, before: Callable[[Any], object], raised: Any) -> None:
+        """Let an interrupt that struck a finalizer strike again: Python would only report it.
+
+        Others go to the hook *before*. In the thread that was struck, without locks.
+        """
+        by, found = threading.get_ident(), False
+        for call in list(self.struck) if raised.exc_type is self.error else ():
+            if (self.running.get(call) or (0,))[0] == by:
+                self.struck[call] = found = True
+        if not found:
+            before(raised)
+
+    def _strike(self, call: CallId, thread: int, at: int) -> None:
+        """Raise `error` in *thread*, if it runs the function of *call*.
 
         The function is called at the instruction *at*.
         """
         frames = self._frames_of(call, thread, at)
         if not frames:
-            return False
-        self.struck.add(call)  # first: the thread may go on at once, and end
+            return
+        self.struck[call] = False  # first: the thread may go on at once, and end
         # C code from here on: no other thread runs between the look and the exception.
         top = map(dict.get, map(call_it, (sys._current_frames,)), (thread,))
         below = map(attrgetter("f_back"), frames[:-1])
         now = chain(top, below, map(attrgetter("f_lasti"), frames[-1:]))
         unmoved = map(all, (map(eq, now, (*frames, at)),))
-        if list(map(self.raise_in, compress((thread,), unmoved), (self.error,))):
-            return True
-        self.struck.discard(call)
-        return False
+        if not list(map(self.raise_in, compress((thread,), unmoved), (self.error,))):
+            self.struck.pop(call, None)
 
     def _frames_of(self, call: CallId, thread: int, at: int) -> list[FrameType]:
         """The frames of *thread* from its top to that of `Server._go` which is *at* the function.

@@ -276,7 +276,7 @@ class Server:
                                     pass
                             except cancels.error:
                                 pass
-                            cancels.struck.discard(request.call)
+                            cancels.struck.pop(request.call, None)
                     if request.cargo.descriptors:  # their handles end here, if it keeps none
                         core.discards.releaser = by
             finally:

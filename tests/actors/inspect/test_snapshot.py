@@ -591,12 +591,37 @@ def test_a_coroutine_that_waits_is_told_by_its_own_variable(
     waiting.result()
 
 
-def test_garbage_that_waits_for_the_collector(searched: System) -> None:
+def litter() -> str:
+    ref = RRef("in a cycle")
+    circle: list[Any] = [ref]
+    circle.append(circle)
+    return str(ref.id)
+
+
+def litter_with_an_error() -> str:
+    ref = RRef("a variable of a frame in a traceback")
+    try:
+        int("nine")
+    except ValueError as error:
+        _kept = error  # by the frame, which the error keeps
+    return str(ref.id)
+
+
+@pytest.mark.parametrize(
+    ("litters", "where"),
+    [
+        (litter, "in a list to which"),  # it does not go on in circles
+        (litter_with_an_error, "in a frame of litter_with_an_error in a traceback"),
+    ],
+)
+def test_garbage_that_waits_for_the_collector(
+    litters: Callable[[], str], where: str, searched: System
+) -> None:
     gc.disable()
     try:
-        name = litter()
+        name = litters()
         (found,) = (each for each in why(searched, name).walk() if each.kind == "garbage")
-        assert found.text.startswith("a handle in a list to which")  # and does not go on in circles
+        assert found.text.startswith(f"a handle {where}")
         assert "gc.collect() does" in found.text
     finally:
         gc.enable()
@@ -604,13 +629,6 @@ def test_garbage_that_waits_for_the_collector(searched: System) -> None:
     assert until(searched, lambda: not farref.references())
     with pytest.raises(LookupError, match="has no reference"):
         why(searched, name)
-
-
-def litter() -> str:
-    ref = RRef("in a cycle")
-    circle: list[Any] = [ref]
-    circle.append(circle)
-    return str(ref.id)
 
 
 def test_looking_leaves_nothing_behind(searched: System) -> None:
