@@ -33,8 +33,8 @@ class Benchmark:
     title: str
     """It has ``{}`` for the point, if there are several."""
     group: Group
-    work: str
-    """The method of `peer.Peer` that does the work."""
+    method: str = ""
+    """The method of `peer.Peer` that does the work, if it is not named as the benchmark."""
     unit: Unit = "seconds"
     points: tuple[int, ...] = (0,)
     quick: tuple[int, ...] = (0,)
@@ -61,6 +61,11 @@ class Benchmark:
         if self.group == "start and rest":
             return 0
         return point if self.point == "workers" else 2
+
+    @property
+    def work(self) -> str:
+        """The method of `peer.Peer` that does the work."""
+        return self.method or self.name.replace("-", "_")
 
     @property
     def brief(self) -> bool:
@@ -108,14 +113,12 @@ _METHOD = Benchmark(
     name="method",
     title="method, round trip",
     group="calls",
-    work="method",
     what="The program calls a method of an object at B through its reference and has the result.",
 )
 _IN_FLIGHT = Benchmark(
     name="in-flight",
     title="calls in flight",
     group="calls",
-    work="in_flight",
     unit="per second",
     amount=1_000,
     times=5,
@@ -125,7 +128,7 @@ _CHAIN = Benchmark(
     name="chain",
     title="{} dependent calls, sent at once",
     group="chains",
-    work="chained",
+    method="chained",
     points=STEPS,
     quick=(2,),
     point="calls",
@@ -135,7 +138,7 @@ _VALUES = Benchmark(
     name="values",
     title="{} array, fetched",
     group="values",
-    work="value",
+    method="value",
     points=SIZES,
     quick=(1_000,),
     point="bytes",
@@ -143,11 +146,11 @@ _VALUES = Benchmark(
     bulk=GB // 2,
     what="The program fetches arrays of B's, each for the first time; the first needs new pages.",
 )
+_FROZEN = replace(_VALUES, group="frozen values", method="")
 _START = Benchmark(
     name="start",
     title="System() and a worker",
     group="start and rest",
-    work="start",
     amount=5,
     peers=("farref", "base"),
     what="A fresh program, after its imports: until a worker has answered a call, five times.",
@@ -157,14 +160,12 @@ BENCHMARKS = (
         name="call",
         title="call, round trip",
         group="calls",
-        work="call",
         what="The program calls a function at B and has its result, one call after the other.",
     ),
     Benchmark(
         name="call-there",
         title="call, by a worker's function",
         group="calls",
-        work="call_there",
         peers=("farref", "torch"),
         what="A function at B calls one at C and has its result, one call after the other.",
     ),
@@ -173,7 +174,6 @@ BENCHMARKS = (
         _METHOD,
         name="method-lent",
         title="method, lent a reference",
-        work="method_lent",
         peers=("farref", "torch"),
         what="The same, and its argument is the program's reference to an object of C's.",
     ),
@@ -182,14 +182,12 @@ BENCHMARKS = (
         _IN_FLIGHT,
         name="methods-in-flight",
         title="methods in flight",
-        work="methods_in_flight",
         what="The same, with calls of that method.",
     ),
     Benchmark(
         name="one-way",
         title="one-way messages",
         group="calls",
-        work="one_way",
         unit="per second",
         amount=5_000,
         what="5,000 messages to an actor, until it has handled the last.",
@@ -199,14 +197,13 @@ BENCHMARKS = (
         _CHAIN,
         name="chain-stepwise",
         title="{} dependent calls, one by one",
-        work="stepwise",
+        method="stepwise",
         what="The same, but each result is fetched before the call on it.",
     ),
     Benchmark(
         name="alias-again",
         title="a second fetch, through {} aliases",
         group="chains",
-        work="alias_again",
         points=(0, 10),
         quick=(2,),
         point="links",
@@ -216,28 +213,24 @@ BENCHMARKS = (
         name="remote-fetch",
         title="remote + fetch",
         group="references",
-        work="remote_fetch",
         what="The program has B make an object and fetches it.",
     ),
     Benchmark(
         name="share",
         title="share, user to user",
         group="references",
-        work="share",
         what="The program passes its reference to an object of B's to C in a call.",
     ),
     Benchmark(
         name="share-fetch",
         title="share, and fetch there",
         group="references",
-        work="share_fetch",
         what="The same, and C fetches the object before it answers.",
     ),
     Benchmark(
         name="references",
         title="{} references in a message",
         group="references",
-        work="references",
         points=(1_000, 100_000),
         quick=(10,),
         point="references",
@@ -248,7 +241,6 @@ BENCHMARKS = (
         name="create-drop",
         title="create and drop",
         group="references",
-        work="create_drop",
         unit="per second",
         amount=1_000,
         what="The program makes 1,000 objects at B, and drops them, until the last is freed.",
@@ -257,7 +249,6 @@ BENCHMARKS = (
         name="alias-chain",
         title="chain of {} aliases",
         group="references",
-        work="alias_chain",
         points=(10,),
         quick=(2,),
         point="links",
@@ -269,7 +260,7 @@ BENCHMARKS = (
         _VALUES,
         name="values-read",
         title="{} array, fetched and read",
-        work="value_read",
+        method="value_read",
         points=READ,
         what="The same, and adds up every byte, so mapped memory is paid for.",
     ),
@@ -277,34 +268,28 @@ BENCHMARKS = (
         _VALUES,
         name="bytes",
         title="{} of bytes, fetched",
-        work="fetch_bytes",
+        method="fetch_bytes",
         points=SMALL,
         most=100_000,
         what="As values, of `bytes` in place of an array.",
     ),
     replace(
-        _VALUES,
+        _FROZEN,
         name="frozen",
         title="{} frozen array, fetched",
-        group="frozen values",
-        work="frozen",
         what="As values, of an array that nobody may change any more, at peers with such arrays.",
     ),
     replace(
-        _VALUES,
+        _FROZEN,
         name="frozen-read",
         title="{} frozen array, fetched and read",
-        group="frozen values",
-        work="frozen_read",
         points=READ,
         what="The same, and adds up every byte.",
     ),
     replace(
-        _VALUES,
+        _FROZEN,
         name="frozen-again",
         title="{} frozen array, fetched again",
-        group="frozen values",
-        work="frozen_again",
         points=READ,
         what="The same reference, which the program has fetched before.",
         bulk=0,
@@ -313,7 +298,6 @@ BENCHMARKS = (
         name="memory-holder",
         title="memory at the holder, each reference",
         group="memory",
-        work="memory_holder",
         unit="bytes",
         amount=20_000,
         fresh=True,
@@ -323,7 +307,6 @@ BENCHMARKS = (
         name="memory-owner",
         title="memory at the owner, each object",
         group="memory",
-        work="memory_owner",
         unit="bytes",
         amount=20_000,
         fresh=True,
@@ -333,7 +316,7 @@ BENCHMARKS = (
         _START,
         name="import",
         title="import farref",
-        work="load",
+        method="load",
         peers=("farref",),
         what="A fresh Python imports farref, which is compiled; by the clock, five times.",
     ),
@@ -342,7 +325,6 @@ BENCHMARKS = (
         _START,
         name="rest",
         title="4 workers at rest: share of a core",
-        work="rest",
         unit="percent",
         amount=10,
         fresh=True,
@@ -352,7 +334,6 @@ BENCHMARKS = (
         _START,
         name="rest-memory",
         title="4 workers at rest: memory",
-        work="rest_memory",
         unit="bytes",
         amount=3,
         fresh=True,
@@ -362,7 +343,7 @@ BENCHMARKS = (
         name="held",
         title="share, while {} are held",
         group="growth",
-        work="share_holding",
+        method="share_holding",
         points=(0, 1_000, 10_000, 50_000),
         quick=(0, 10),
         point="references",
@@ -372,7 +353,6 @@ BENCHMARKS = (
         name="holders",
         title="an object with {} workers",
         group="growth",
-        work="holders",
         points=(2, 4, 8),
         quick=(2,),
         point="workers",
@@ -382,7 +362,7 @@ BENCHMARKS = (
         name="workers",
         title="a call to {} workers at once",
         group="growth",
-        work="everybody",
+        method="everybody",
         points=(2, 4, 8),
         quick=(2,),
         point="workers",
@@ -392,7 +372,6 @@ BENCHMARKS = (
         name="rendezvous",
         title="a round of {} nodes",
         group="growth",
-        work="rendezvous",
         points=(10, 30, 100, 300, 1_000),
         quick=(2,),
         point="nodes",
@@ -403,7 +382,6 @@ BENCHMARKS = (
         name="start-worker",
         title="start a worker",
         group="growth",
-        work="start_worker",
         amount=5,
         what="A further worker process is started and answers.",
     ),

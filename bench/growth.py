@@ -22,6 +22,7 @@ import psutil
 
 import farref
 from farref import RRef, System
+from farref.actors.hosting import processes
 
 from .peer import resident, until
 from .peers.ours import make
@@ -63,7 +64,7 @@ class Crew:
         session = system._stay.session
         self.processes = [psutil.Process()]
         if session != os.getsid(0):
-            self.processes += [p for p in psutil.process_iter() if _session_of(p.pid) == session]
+            self.processes += [psutil.Process(each.pid) for each in processes.members(session)]
 
     def spent(self, work: Callable[[], object], times: int = 1) -> float:
         """Processor seconds for each *work*, done *times* times."""
@@ -90,13 +91,6 @@ def _pages(pid: int) -> float:
     return sum(1024.0 * int(kinds[kind].split()[0]) for kind in ("Pss_Anon", "Pss_Shmem"))
 
 
-def _session_of(pid: int) -> int | None:
-    try:
-        return os.getsid(pid)
-    except OSError:
-        return None
-
-
 def decades(most: int, first: int) -> Iterator[int]:
     """first, 3 x first, 10 x first, and so on up to *most*."""
     number = first
@@ -112,11 +106,6 @@ def memory() -> float:
     """Bytes that this process occupies, without garbage."""
     gc.collect()
     return resident()
-
-
-def freed(before: int) -> None:
-    """Wait until B has no more objects than *before*: B's count is inherited from this process."""
-    until(lambda: farref.rpc_sync("B", live) <= before)
 
 
 # ---- references that one endpoint holds
@@ -152,7 +141,8 @@ def references(most: int) -> Growth:
 
         def drop() -> None:
             held.clear()
-            freed(before)
+            # B has inherited its count from this process.
+            until(lambda: farref.rpc_sync("B", live) <= before)
 
         part.dropping = crew.spent(drop) / most
     return part

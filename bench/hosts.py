@@ -22,14 +22,17 @@ from farref import System
 from farref.actors.base.addresses import free_port
 
 from .growth import PATIENCE, Crew, Growth
+from .peer import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 EACH = 8
 """Workers on each host."""
 REST = 60.0
 """Seconds without calls."""
+LOOK = 0.05
+"""Seconds between two looks at what the registrar knows, which cost it time."""
 DEATHS = 8
 """A figure is the mean of this many deaths."""
 FIRST = "127.0.1.1"
@@ -84,7 +87,7 @@ def hosts(most: int, *, elected: bool = False) -> Growth:
             for n in range(number, wanted):
                 command = [*FARREF, "join", first, "--key", key, "--host", _address(n)]
                 running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))  # noqa: S603 - our own
-            _until(lambda: len(system.hosts()) > len(running))
+            until(lambda: len(system.hosts()) > len(running), PATIENCE, LOOK)
             for n in range(number, wanted):
                 for w in range(EACH):
                     system.worker(f"H{n}W{w}", on=_address(n))
@@ -110,12 +113,4 @@ def _address(host: int) -> str:
 def _kill(system: System, name: str) -> None:
     """Kill a worker, and wait until this program has heard of its death."""
     os.kill(farref.rpc_sync(name, os.getpid), signal.SIGKILL)
-    _until(lambda: name not in {info.name for info in system.workers()})
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        if time.monotonic() > end:
-            raise TimeoutError(f"not in {PATIENCE:g} s")
-        time.sleep(0.05)
+    until(lambda: name not in {info.name for info in system.workers()}, PATIENCE, LOOK)

@@ -1,18 +1,14 @@
 """Write the tables of docs/benchmarks.md from the measurements; people write the text around.
 
-    python -m bench.page                # from the files docs/bench*.json
-    python -m bench.page --check        # exit code 1 if the page says something else
-
-`make bench-plots` measures. The page has the main figures, and the files have all of them. Each
-written part stands between two comments of the page.
+``python -m bench.page`` reads the files docs/bench*.json, which `make bench-plots` measures. The
+page has the main figures, and the files have all of them. Each written part stands between two
+comments of the page; a test compares it.
 """
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +41,6 @@ SHOWN = (
 UNSHOWN = ("main", "traced", "least", "thespian", "workers, in one process")
 """Peers and growing things that the page leaves out: they answer questions of developers."""
 BEGIN, END = "<!-- {}: written by bench/page.py -->", "<!-- end of {} -->"
-UNMEASURED = "*Not measured yet: `make bench-plots` writes the figures here.*\n"
 
 
 def as_markdown(table: Table) -> str:
@@ -99,26 +94,10 @@ def written(page: str) -> str:
         _, closed, after = rest.partition(end)
         if not (there and closed):
             raise SystemExit(f"{PAGE.name} has no block of {begin!r} up to {end!r}")
-        paths = [DOCS / name for name in names]
-        known = all(path.exists() for path in paths)
-        runs = [json.loads(path.read_text(encoding="utf-8")) for path in paths if known]
-        told = write(*runs) if known else UNMEASURED
-        page = f"{before}{begin}\n\n{told}\n{end}{after}"
+        runs = [json.loads((DOCS / name).read_text(encoding="utf-8")) for name in names]
+        page = f"{before}{begin}\n\n{write(*runs)}\n{end}{after}"
     return page
 
 
-def main() -> None:
-    """Write or check the page."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="only compare; write nothing")
-    options = parser.parse_args()
-    page = PAGE.read_text(encoding="utf-8")
-    wanted = written(page)
-    if not options.check:
-        PAGE.write_text(wanted, encoding="utf-8")
-    elif wanted != page:
-        sys.exit(f"{PAGE.name} differs from the measured figures: run `python -m bench.page`")
-
-
 if __name__ == "__main__":
-    main()
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,32 +1,27 @@
 """One peer under measurement, in a process of its own that obeys commands.
 
-``python -m bench.peer NAME WORKERS`` starts the peer with that many worker processes. It reads one
-JSON object a line from its standard input, ``{"work": ..., "amount": ..., "point": ...}``, and
-answers each with one on its standard output: ``{"ready": ...}`` first, then ``{"figure": ...}``,
-``{"no": why}`` for work that the peer does not offer, or ``{"error": ...}``. At the end of the
-input it ends every process that it started. Output of libraries goes to standard error.
+``python -m bench.peer NAME WORKERS PIPE`` starts the peer with that many worker processes. It takes
+``(work, amount, point)`` from the pipe with this descriptor, and answers with the figure, or with
+the exception `NotOffered` or `PeerFailed`. Its first answer, 0, means that it is ready. At the end
+of the pipe it ends every process that it started.
 """
 
 from __future__ import annotations
 
 import importlib
-import json
-import os
 import sys
 import time
 import traceback
+from contextlib import closing
+from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from .peers import PEERS
+from .peers import PEERS, NotOffered, PeerFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-class NotOffered(Exception):
-    """The peer has no equivalent of the work; the message says why."""
 
 
 class Peer:
@@ -83,13 +78,13 @@ PATIENCE = 240.0
 """The longest wait in seconds."""
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """Wait until *condition* holds; checks it often, because the clock runs."""
-    end = time.monotonic() + PATIENCE
+def until(condition: Callable[[], bool], patience: float = PATIENCE, look: float = 0.0005) -> None:
+    """Wait until *condition* holds, and *look* often, because the clock runs."""
+    end = time.monotonic() + patience
     while not condition():
         if time.monotonic() > end:
-            raise TimeoutError(f"no answer in {PATIENCE:g} s")
-        time.sleep(0.0005)
+            raise TimeoutError(f"no answer in {patience:g} s")
+        time.sleep(look)
 
 
 def resident(_: object = None) -> int:
@@ -109,31 +104,27 @@ def _peer(name: str, workers: int) -> Peer:
     return made
 
 
-def _serve(name: str, workers: int) -> None:
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-
-    def answer(**said: Any) -> None:
-        print(json.dumps(said), file=answers, flush=True)
-
-    peer = _peer(name, workers)
-    try:
-        answer(ready=os.getpid())
-        for line in sys.stdin:
-            asked = json.loads(line)
+def serve(name: str, workers: int, pipe: int) -> None:
+    """Do what the command asks for, until it closes the other end of the *pipe*."""
+    command: Connection[Any, Any] = Connection(pipe)
+    with closing(_peer(name, workers)) as peer:
+        command.send(0.0)
+        while True:
             try:
-                answer(figure=peer.do(asked["work"], asked["amount"], asked["point"]))
+                work, amount, point = command.recv()
+            except (EOFError, OSError):
+                return
+            answer: float | Exception
+            try:
+                answer = peer.do(work, amount, point)
             except NotOffered as why:
-                answer(no=str(why))
+                answer = why
             except Exception as error:
                 traceback.print_exc()
-                answer(error=f"{type(error).__name__}: {error}")
-    finally:
-        peer.close()
+                answer = PeerFailed(f"{type(error).__name__}: {error}")
+            command.send(answer)
 
 
 if __name__ == "__main__":
     # Not as `__main__`: workers must find the functions sent to them under their own module.
-    from bench.peer import _serve as serve
-
-    serve(sys.argv[1], int(sys.argv[2]))
+    importlib.import_module("bench.peer").serve(sys.argv[1], *map(int, sys.argv[2:]))

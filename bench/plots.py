@@ -15,26 +15,6 @@ if TYPE_CHECKING:
 
     from .rounds import Row
 
-COLOURS = {
-    "farref": "#1f5fa8",
-    "no-spin": "#7fb0e0",
-    "main": "#17466e",
-    "late": "#123a66",
-    "sites": "#4c8fd8",
-    "traced": "#a9c8ea",
-    "base": "#8a8a8a",
-    "base-no-spin": "#bbbbbb",
-    "least": "#5c5c5c",
-    "thespian": "#c2a24a",
-    "torch": "#d8572a",
-    "torch-tensor": "#eb9d80",
-    "torch-rendezvous": "#a8431f",
-    "ray": "#3b8f5a",
-    "xoscar": "#8e5fb0",
-    "manager": "#b0305c",
-    "rpyc": "#2f8f8f",
-    "dask": "#c98a2b",
-}
 STORY = {
     "call": "a call, and its result",
     "remote-fetch": "an object made elsewhere, and fetched",
@@ -47,6 +27,11 @@ def pyplot() -> Any:
     """Matplotlib, drawing into files."""
     importlib.import_module("matplotlib").use("Agg")
     return importlib.import_module("matplotlib.pyplot")
+
+
+def _colour(plt: Any, name: str) -> Any:
+    """The colour of a peer, the same in every picture."""
+    return plt.get_cmap("tab20")(list(PEERS).index(name))
 
 
 def draw(rows: Iterable[Row], folder: Path) -> list[Path]:
@@ -99,7 +84,7 @@ def _bars(
         errors = list(zip(*(row.quartiles(name) for name in names), strict=True))
         low = [max(0.0, m - q) for m, q in zip(medians, errors[0], strict=True)]
         high = [max(0.0, q - m) for m, q in zip(medians, errors[1], strict=True)]
-        colours = [COLOURS[name] for name in names]
+        colours = [_colour(plt, name) for name in names]
         axes.barh(range(len(names)), medians, xerr=(low, high), color=colours, ecolor="#444")
         for at, (median, above) in enumerate(zip(medians, high, strict=True)):
             said = shown(median, row.benchmark.unit)
@@ -127,9 +112,9 @@ def _lines(plt: Any, groups: Sequence[Sequence[Row]], path: Path) -> Path:
                 if name in row.figures
             ]
             at, median, low, high = zip(*points, strict=True)
-            style = "o-" if name == OURS else ".-"
-            axes.plot(at, median, style, color=COLOURS[name], label=PEERS[name].title)
-            axes.fill_between(at, low, high, color=COLOURS[name], alpha=0.15, linewidth=0)
+            style, colour = "o-" if name == OURS else ".-", _colour(plt, name)
+            axes.plot(at, median, style, color=colour, label=PEERS[name].title)
+            axes.fill_between(at, low, high, color=colour, alpha=0.15, linewidth=0)
         label_axes(axes, rows)
     handles: dict[str, Any] = {}
     for axes in all_axes:

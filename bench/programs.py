@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from .peer import NotOffered, Peer
+from .peer import Peer
+from .peers import NotOffered
 from .session import COMPILED, TOKEN, carrying
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .catalogue import BY_NAME, Benchmark, typed
-from .peers import OURS, PEERS, RAW, Spec
-from .session import PeerFailed, PeerRefused, Session
+from .peers import OURS, PEERS, RAW, NotOffered, PeerFailed, Spec
+from .session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -237,7 +237,7 @@ def _attempt(row: Row, session: Session, stage: Stage, work: Callable[[], float]
     """The result of *work*; None, with the reason in *row*, if the peer refuses or fails."""
     try:
         return work()
-    except PeerRefused as why:
+    except NotOffered as why:
         row.without[session.spec.name] = str(why)
     except PeerFailed as error:
         row.without[session.spec.name] = f"failed: {error}"

@@ -12,21 +12,19 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
-import json
 import os
 import secrets
-import selectors
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from typing import Any
+from multiprocessing import Pipe
 
 import psutil
 
-from .peers import Spec
+from .peers import NotOffered, PeerFailed, Spec
 
 TOKEN = "FARREF_BENCH_SESSION"  # noqa: S105 (the name of a variable)
 COMPILED = "FARREF_BENCH_COMPILED"
@@ -48,14 +46,6 @@ kill -s KILL -- -"$1"
 """A shell script for a stopped peer's process group: when its input closes, it ends the group."""
 
 
-class PeerFailed(Exception):
-    """The peer did not do its work; the message says how."""
-
-
-class PeerRefused(Exception):
-    """The peer has no equivalent of the work; the message says why."""
-
-
 class Session:
     """The peer *spec* with *workers* workers, in processes of its own. A context manager.
 
@@ -67,26 +57,29 @@ class Session:
         self.spec = spec
         self._token = secrets.token_hex(8)
         self._said = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 (`end` closes it)
-        self._rest = b""
-        self._process = subprocess.Popen(  # noqa: S603 (this very interpreter)
-            [sys.executable, "-m", "bench.peer", spec.name, str(workers)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._said,
-            env={
-                **os.environ,
-                TOKEN: self._token,
-                COMPILED: "" if workers else compiled(),
-                "PYTHONPATH": os.pathsep.join(sys.path),
-            },
-            start_new_session=True,  # Ctrl-C is for the command, which ends them in order
-        )
+        self._pipe, theirs = Pipe()
+        with theirs:
+            command = [sys.executable, "-m", "bench.peer", spec.name, str(workers)]
+            self._process = subprocess.Popen(  # noqa: S603 (this very interpreter)
+                [*command, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=self._said,
+                stderr=self._said,
+                env={
+                    **os.environ,
+                    TOKEN: self._token,
+                    COMPILED: "" if workers else compiled(),
+                    "PYTHONPATH": os.pathsep.join(sys.path),
+                },
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C is for the command, which ends them in order
+            )
         self._waker: subprocess.Popen[bytes] | None = None
         try:
             if spec.restless:
                 self._waker = self._wait_for_our_end()
             self._answer(START_PATIENCE)
-            self._rest_from_work()
+            self._signal(signal.SIGSTOP)
         except BaseException:
             self.end()
             raise
@@ -95,37 +88,22 @@ class Session:
         """The figure for *amount* times *work*: seconds, or bytes.
 
         Raises:
-            PeerRefused: the peer does not offer the work.
+            NotOffered: the peer has no such work.
             PeerFailed: the peer failed; the session is of no use any more.
         """
-        self._wake()
+        self._signal(signal.SIGCONT)
         try:
-            return self._do(work, amount, point)
+            with contextlib.suppress(OSError):  # it has ended, as its answer tells
+                self._pipe.send((work, amount, point))
+            return self._answer(WORK_PATIENCE)
         finally:
-            self._rest_from_work()
-
-    def _do(self, work: str, amount: int, point: int) -> float:
-        line = json.dumps({"work": work, "amount": amount, "point": point}) + "\n"
-        try:
-            self._in.write(line.encode())
-            self._in.flush()
-        except OSError as error:
-            raise PeerFailed(f"it ended: {self._last_words()}") from error
-        answer = self._answer(WORK_PATIENCE)
-        if "no" in answer:
-            raise PeerRefused(answer["no"])
-        if "error" in answer:
-            raise PeerFailed(answer["error"])
-        return float(answer["figure"])
+            self._signal(signal.SIGSTOP)
 
     def end(self) -> None:
-        self._wake()
-        with contextlib.suppress(OSError):
-            self._in.close()
+        self._signal(signal.SIGCONT)
+        self._pipe.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(END_PATIENCE)
-        if self._process.stdout is not None:
-            self._process.stdout.close()
         end_all(self._token)
         self._process.wait(END_PATIENCE)
         if self._waker is not None:
@@ -142,39 +120,23 @@ class Session:
             start_new_session=True,
         )
 
-    def _rest_from_work(self) -> None:
-        if self.spec.restless:
-            self._signal(signal.SIGSTOP)
-
-    def _wake(self) -> None:
-        if self.spec.restless:
-            self._signal(signal.SIGCONT)
-
     def _signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError):  # it has ended
-            os.killpg(self._process.pid, number)  # it leads a session, so a group, of its own
+        """Stop a restless peer, or let it go on."""
+        if self.spec.restless:
+            with contextlib.suppress(ProcessLookupError):  # it has ended
+                os.killpg(self._process.pid, number)  # it leads a session, so a group, of its own
 
-    @property
-    def _in(self) -> Any:
-        return self._process.stdin
-
-    def _answer(self, patience: float) -> dict[str, Any]:
-        end = time.monotonic() + patience
-        out = self._process.stdout
-        if out is None:
-            raise AssertionError("its output is a pipe")
-        with selectors.DefaultSelector() as ready:
-            ready.register(out, selectors.EVENT_READ)
-            while b"\n" not in self._rest:
-                if not ready.select(max(0.0, end - time.monotonic())):
-                    raise PeerFailed(f"no answer in {patience:g} s")
-                piece = os.read(out.fileno(), 65_536)
-                if not piece:
-                    raise PeerFailed(f"it ended: {self._last_words()}")
-                self._rest += piece
-        line, _, self._rest = self._rest.partition(b"\n")
-        said: dict[str, Any] = json.loads(line)
-        return said
+    def _answer(self, patience: float) -> float:
+        if not self._pipe.poll(patience):
+            raise PeerFailed(f"no answer in {patience:g} s")
+        try:
+            answer = self._pipe.recv()
+        except (EOFError, OSError) as error:
+            raise PeerFailed(f"it ended: {self._last_words()}") from error
+        if isinstance(answer, NotOffered | PeerFailed):
+            raise answer
+        figure: float = answer
+        return figure
 
     def _last_words(self) -> str:
         self._said.seek(0)

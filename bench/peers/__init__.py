@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from ..catalogue import Benchmark
 
 
+class NotOffered(Exception):
+    """A peer has no equivalent of the work; the message says why."""
+
+
+class PeerFailed(Exception):
+    """A peer did not do its work; the message says how."""
+
+
 @dataclass(frozen=True, slots=True)
 class Spec:
     """A peer. Its module is imported in its own process only."""

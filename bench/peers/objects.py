@@ -13,8 +13,9 @@ from contextlib import suppress
 from multiprocessing.managers import BaseManager
 from typing import TYPE_CHECKING, Any
 
-from ..peer import PATIENCE, NotOffered, Peer, timed, until
+from ..peer import PATIENCE, Peer, timed, until
 from ..things import added_up, array, checked, echo, some_bytes
+from . import NotOffered
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch.distributed import rpc
 
-from ..peer import PATIENCE, NotOffered
+from ..peer import PATIENCE
 from ..things import Thing, array
+from . import NotOffered
 from .references import B, Kind
 from .rpc import RpcPeer
 

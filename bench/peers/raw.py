@@ -25,8 +25,9 @@ from thespian.actors import Actor, ActorAddress, ActorExitRequest, ActorSystem
 
 from farref.actors.base import system_base
 
-from ..peer import PATIENCE, NotOffered, Peer
+from ..peer import PATIENCE, Peer
 from ..things import added_up, array, checked, echo, some_bytes
+from . import NotOffered
 
 OBJECTS = {"value": array, "value_read": array, "fetch_bytes": some_bytes, "share_fetch": echo}
 """How B makes the object of a work that needs one, before the clock runs."""

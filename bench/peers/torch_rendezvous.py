@@ -16,7 +16,8 @@ from torch.distributed.elastic.rendezvous.dynamic_rendezvous import (
     RendezvousTimeout,
 )
 
-from ..peer import PATIENCE, Clock, NotOffered, Peer
+from ..peer import PATIENCE, Clock, Peer
+from . import NotOffered
 
 MOST_NODES = 300
 """More of them take longer than anyone waits."""

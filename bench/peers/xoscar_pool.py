@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import xoscar as xo
 
-from ..peer import PATIENCE, Clock, NotOffered, Peer
+from ..peer import PATIENCE, Clock, Peer
 from ..things import added_up, array, checked, echo, some_bytes
+from . import NotOffered
 
 if TYPE_CHECKING:
     from collections.abc import Callable

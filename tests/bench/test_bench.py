@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,15 @@ import pytest
 from rich.console import Console
 
 from ..waiting import eventually
-from bench import growth, page, plots, report
+from bench import page, plots, report
 from bench.__main__ import _parser, main
-from bench.catalogue import BENCHMARKS, BY_NAME, MB, SMALL, size
+from bench.catalogue import BENCHMARKS, BY_NAME, MB, SMALL
 from bench.figures import shown
 from bench.machine import machine, one_core_busy
-from bench.peers import PEERS, Spec
-from bench.report import reasons, tables
+from bench.peers import PEERS, NotOffered, PeerFailed, Spec
+from bench.report import reasons
 from bench.rounds import Plan, Row, Stage, _warm_up, measure
-from bench.session import TOKEN, PeerFailed, PeerRefused, Session
+from bench.session import TOKEN, Session
 from bench.targets import TARGETS, verdicts
 
 ROOT = page.DOCS.parent
@@ -137,7 +137,7 @@ def test_a_peer_that_dies_has_failed_and_the_others_go_on(monkeypatch: pytest.Mo
 @pytest.mark.processes
 def test_a_session_refuses_what_it_does_not_offer_and_fails_when_it_is_killed() -> None:
     with Session(PEERS["base"], 2) as session:
-        with pytest.raises(PeerRefused, match="no references"):
+        with pytest.raises(NotOffered, match="no references"):
             session.do("create_drop", 1, 0)
         assert session.do("call", 2, 0) > 0
         assert marked()
@@ -292,31 +292,6 @@ def test_the_page_has_the_figures_that_were_measured() -> None:
         page.written("nothing")
 
 
-def test_the_page_has_the_missed_targets_of_each_run() -> None:
-    peers = ("farref", "torch", "ray", "xoscar", "manager", "rpyc", "dask")
-    few = {name: [1.0 + at, 1.0 + at] for at, name in enumerate(peers)}
-    many = {name: [1.0 + 3 * at] * 3 for at, name in enumerate(peers)}
-    specs = [PEERS[name] for name in ("farref", "manager")]
-    idle, busy, slow = (
-        report.as_json([Row(BY_NAME["values"], 10**3, each)], Plan(), machine(), specs)
-        for each in (many, few, {"farref": [1.0]})
-    )
-    lines = [line.split("|")[1:-1] for line in page.missed(idle, busy, slow).splitlines()]
-    assert [[cell.strip() for cell in line] for line in (lines[0], *lines[2:])] == [
-        ["", "figure or ratio of", "aimed at", "idle", "one core busy", "slow host"],
-        ["1 KB array, fetched", "farref : PyTorch RPC", "at most 0.35", "0.25", "**0.5?**", "-"],
-    ]
-
-
-def test_what_grew_is_a_table_of_the_page() -> None:
-    part = growth.Growth("references held", "references", dropping=1e-5)
-    part.step(1_000, {"a share": 2e-4}, {"at the owner": 1_500.0})
-    lines = page.scale({"machine": machine(), "parts": [asdict(part)]}).splitlines()
-    assert "| references held | a share | bytes: at the owner |" in lines
-    assert "| 1,000 | 200 us | 1.5 KB |" in {" ".join(line.split()) for line in lines}
-    assert "Dropping, for each of the last step, until all is freed: 10 us." in lines
-
-
 @pytest.mark.parametrize(
     ("name", "point", "figures", "found"),
     [
@@ -430,13 +405,6 @@ def printed(*tables: Any) -> str:
     return console.export_text()
 
 
-def test_a_row_of_fewer_rounds_says_so() -> None:
-    rows = [row(farref=[1.0, 1.0, 1.0]), Row(BY_NAME["in-flight"], 0, {"farref": [2.0]})]
-    said = printed(*tables(rows, ["farref"], 3))
-    assert "calls in flight (1 of 3 rounds)" in said
-    assert said.count("rounds") == said.count("±") == 1  # one round has no spread
-
-
 def test_a_target_of_fewer_than_three_rounds_says_so() -> None:
     rounds = [[1.0] * number for number in (1, 2, 3)]
     rows = [Row(BY_NAME["share"], 0, {"farref": each, "torch": each}) for each in rounds]
@@ -505,14 +473,6 @@ def test_more_is_better_for_a_rate() -> None:
     assert found.loses
 
 
-def test_a_losing_row_is_marked() -> None:
-    lost = row(farref=[3.0, 3.0], torch=[1.0, 1.0])
-    said = printed(*tables([lost], ["farref", "torch", "ray"], 2))
-    for each in ("3 worse", "3 s ±0%", "not met"):
-        assert each in said
-    assert "Ray" not in said  # it has no figure
-
-
 def test_reasons_are_told_once() -> None:
     rows = [Row(BY_NAME[name], 0, without={"ray": "no"}) for name in ("call", "share")]
     assert reasons(rows) == ["Ray: no call, share (no)"]
@@ -540,11 +500,6 @@ def test_figures_have_three_digits(value: float, unit: Any, said: str) -> None:
     assert shown(value, unit) == said
 
 
-def test_sizes_are_decimal() -> None:
-    sizes = [size(number) for number in (10, 1_000, 10**8, 10**9)]
-    assert sizes == ["10 B", "1 KB", "100 MB", "1 GB"]
-
-
 def test_pictures_are_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     rows = [row(farref=[1.0, 2.0], ray=[3.0, 4.0])]
@@ -552,10 +507,6 @@ def test_pictures_are_drawn(tmp_path: Path) -> None:
     drawn = plots.draw(rows, tmp_path)
     assert [path.name for path in drawn] == ["bench.png", "bench-story.png", "bench-scaling.png"]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn)
-
-
-def test_each_peer_has_a_colour() -> None:
-    assert plots.COLOURS.keys() == PEERS.keys()
 
 
 METHODS = [(work, 3, 0) for work in ("method", "method_lent", "methods_in_flight")]
@@ -596,5 +547,5 @@ def test_a_peer_does_its_works(name: str, works: list[tuple[str, int, int]], ref
             assert session.do(work, amount, point) > 0, work
         if refused:
             *how, why = refused
-            with pytest.raises(PeerRefused, match=why):
+            with pytest.raises(NotOffered, match=why):
                 session.do(*how)
