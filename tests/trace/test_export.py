@@ -15,7 +15,7 @@ import pytest
 import farref
 from farref import System
 from farref.testing import Faults, drop
-from farref.trace import Only, Story, TraceError, read, save, tell
+from farref.trace import Only, Story, TraceError, read, tell
 from farref.trace.export.page import page
 from farref.trace.export.perfetto import perfetto
 from farref.trace.export.tracetest import trace_test
@@ -207,30 +207,6 @@ def test_the_page_draws_steps_and_filters_in_a_browser(recorded: Story, tmp_path
 
 
 # ---- an incident becomes a test
-
-
-@pytest.mark.processes
-@pytest.mark.parametrize("sharing", ["lend", "fork", "borrow"])
-def test_a_real_run_becomes_a_trace_test(sharing: Any, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    with System(trace=folder, sharing=sharing) as system:
-        system.worker("B"), system.worker("C")
-        ref = farref.remote("B", list, args=((1, 2),))
-        assert farref.rpc_sync("C", length, args=(ref,)) == 2
-        del ref
-    saved = tmp_path / "saved.jsonl"
-    save(read(folder), saved)
-    test = tmp_path / "incident.txt"
-    test.write_text(trace_test(read(saved)), encoding="utf-8")
-    assert differences(test) == ""
-    text = test.read_text(encoding="utf-8")
-    test.write_text(text.replace("does C hold", "does C drop", 1), encoding="utf-8")
-    with pytest.raises(Exception, match=r"with wrong fields|no handle|does not hold"):
-        assert differences(test)
-
-
-def length(ref: Any) -> int:
-    return len(ref.to_here())
 
 
 KEPT: list[Any] = []

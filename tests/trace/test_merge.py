@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from farref.trace import TraceError, load, read, save, tell
 from farref.trace.merge import merge
-from farref.trace.records import Record, Recording
+from farref.trace.records import Recording
 from farref.trace.story import Arrow, ArrowPart, Mark
-from farref.trace.view import Stage
 
-from .recordings import Tape, crowd, rows, user_to_user
+from .recordings import Tape, user_to_user
 
 A, B, C = "A@1", "B@2", "C@3"
 
@@ -65,24 +64,6 @@ def test_the_same_run_is_always_merged_the_same_way(seed: int, dice: random.Rand
     assert [id(r) for r in again] == [id(r) for r in merge(recording)]
 
 
-def test_two_rows_always_mean_a_real_overtaking() -> None:
-    tape = Tape()
-    tape.send(A, B, "Tell")
-    tape.send(A, C, "Tell")
-    tape.receive(C, A, "Tell")
-    tape.send(C, B, "Tell")
-    tape.receive(B, C, "Tell")  # C's message overtook A's
-    tape.receive(B, A, "Tell")
-    rows = [row for row in tell(tape.recording()).rows if isinstance(row, Arrow)]
-    assert [(row.sender, row.receiver, row.part) for row in rows] == [
-        (A, B, ArrowPart.LEAVES),
-        (A, C, ArrowPart.WHOLE),
-        (C, B, ArrowPart.WHOLE),
-        (A, B, ArrowPart.ARRIVES),
-    ]
-    assert rows[0].tag == rows[3].tag == "a"
-
-
 def test_the_news_of_a_death_follows_what_the_dead_did() -> None:
     tape = Tape()
     tape.note(A, "died", peer=B)
@@ -128,16 +109,6 @@ def test_two_ends_that_name_different_messages_are_refused() -> None:
         merge(tape.recording())
 
 
-def test_the_owners_view_goes_from_unknown_to_known_to_deleted() -> None:
-    story = tell(user_to_user())
-    stages = [c.stage for row in story.rows for c in row.changes if c.fork.id == "A@1/2"]
-    assert stages == [Stage.UNKNOWN, Stage.KNOWN, Stage.DELETED]
-    assert story.summary.left == ()
-    assert (story.summary.objects, story.summary.freed) == (1, 1)
-    assert dict(story.summary.user) == {"Create": 1, "Call": 1, "Fetch": 1, "Reply": 2}
-    assert story.summary.control.total() == 6
-
-
 def test_what_is_left_is_named() -> None:
     recording = user_to_user()
     cut = recording.steps[B][:-2]  # B neither received A's delete nor freed
@@ -156,17 +127,6 @@ def test_a_message_that_did_not_arrive_has_its_usual_name() -> None:
     assert "an ACK from B to A did not arrive" in story.summary.left
 
 
-def test_a_burial_ends_the_forks_of_the_dead() -> None:
-    tape = Tape()
-    tape.pass_on(B, C, "Tell", carries=[["B@2/1", "B@2/1", B]])
-    tape.note(B, "died", peer=C)
-    tape.note(B, "buried", peer=C)
-    tape.note(B, "free", rref="B@2/1")
-    story = tell(tape.recording())
-    assert [c.stage for row in story.rows for c in row.changes] == [Stage.KNOWN, Stage.DELETED]
-    assert story.summary.left == ()
-
-
 def test_two_lives_of_one_name_are_told_apart() -> None:
     tape = Tape()
     tape.pass_on(A, "B@2", "Tell")
@@ -176,17 +136,6 @@ def test_two_lives_of_one_name_are_told_apart() -> None:
 
 
 # ---- files
-
-
-def write(folder: Path, recording: Recording) -> None:
-    for at, lines in rows(recording).items():
-        text = "".join(f"{line}\n" for line in lines)
-        (folder / f"{at}.jsonl").write_text(text, encoding="utf-8")
-
-
-def test_a_folder_is_read_back(tmp_path: Path) -> None:
-    write(tmp_path, user_to_user())
-    assert read(tmp_path).rows == tell(user_to_user()).rows
 
 
 def test_a_saved_trace_is_the_same_story_with_its_title(tmp_path: Path) -> None:
@@ -236,20 +185,6 @@ def test_nothing_to_read_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").touch()
     with pytest.raises(TraceError, match="holds no steps"):
         load(tmp_path)
-
-
-def test_many_forks_in_one_message() -> None:
-    story = tell(crowd(1, forks=1000))
-    first = story.rows[0]
-    assert isinstance(first, Arrow)
-    assert first.labels[0] == "tell Look(1000 references)"
-    assert len(first.changes) == 1000
-    assert story.summary.left == ()
-
-
-def test_records_say_where_they_are_from() -> None:
-    record = Record(A, "receive", {"peer": B, "number": 3})
-    assert record.name == (B, A, 3)
 
 
 def test_the_messages_of_a_search_for_rings_fold_into_one_row() -> None:

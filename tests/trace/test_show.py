@@ -20,45 +20,6 @@ from .recordings import Tape, crowd, forwarding, user_to_user
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
-AT_80 = """\
-                                                               B's view of A/1
- A                     B                     C                 A/1 A   A/2 C
- │                     │                     │
- ├─ remote add() ─────▶│                     │                 known
- │                     ▸ add() starts        │                 ┃
- │◀╌╌╌╌╌╌╌╌╌╌ ACK A/1 ╌┤                     │                 ┃
- ├─ call func(A/1) ────┼────────────────────▶│                 ┃       unknown
- │                     │                     ▸ func() starts   ┃       ┊
- │                     │◀╌ fork request A/2 ╌┤                 ┃       known
- │                     ├╌ ACK A/2 ╌╌╌╌╌╌╌╌(a)│                 ┃       ┃
- │                     │◀────── to_here A/1 ─┤                 ┃       ┃
- │                     │(a)╌ ACK A/2 ╌╌╌╌╌╌╌▶│                 ┃       ┃
- │◀╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌┼╌╌╌╌╌ child ACK A/2 ╌┤                 ┃       ┃
- │                     ├─ reply ────────────▶│                 ┃       ┃
- │◀────────────────────┼─── reply to func() ─┤                 ┃       ┃
- │                     │◀╌╌╌╌╌╌╌ delete A/2 ╌┤                 ┃       deleted
- ├╌ delete A/1 ╌╌╌╌╌╌╌▶│                     │                 deleted
- │                     ✕ frees A/1           │
-"""
-
-
-LOAN_AT_80 = """\
-                                                            F's view of F/1
- F                     G                     H              F/1 G    G/1 H
- │                     │                     │
- ├─ g() lends F/1 ────▶│                     │              lent
- │ 1 F submits g       │                     │              ╎
- │                     ▸ g() starts          │              ╎
- │                     ├─ h() lends F/1 ────▶│              ╎        lent
- │                     │                     ▸ h() starts   ╎        ╎
- │◀─ reply, holds F/1 ─┤                     │              known    ╎
- │ 3b F: x.borrowers.append(g)               │              ┃        ╎
- ├╌ notify of F/1 ╌╌╌╌▶│                     │              ┃        ╎
- │                     │◀───── G/1 returned ─┤              ┃        returned
- │◀╌╌╌╌╌╌ removed F/1 ╌┤                     │              deleted
- ✕ frees F/1           │                     │
- │ 6b F: delete x, and then it is all over with x
-"""
 STEPS = """
 1  F submits g                  <= F calls g on G
 3b F: x.borrowers.append(g)     <= F learns that G holds F/1
@@ -109,38 +70,6 @@ def test_it_fits_and_is_complete(what: str, width: int) -> None:
     assert [each for each in texts if each not in text] == []
     heads = sum(each.kind == "send" for steps in recording.steps.values() for each in steps)
     assert text.count("▶") + text.count("◀") >= heads
-
-
-@pytest.mark.parametrize("width", [80, 120, 200])
-def test_lanes_stand_straight(width: int) -> None:
-    lines = shown(user_to_user(), width).splitlines()
-    head = next(line for line in lines if line.startswith(" A "))
-    places = [head.index(f" {name} ") + 1 for name in "AB"]
-    picture = lines[lines.index(head) + 1 : lines.index("")]
-    for line in picture[1:]:
-        for place in places:
-            assert line[place] in "│├┤┼▸✕⟲─╌", line
-
-
-def test_solid_carries_the_users_and_dashed_the_protocols() -> None:
-    for line in shown(user_to_user(), 120).splitlines():
-        if ("◀" in line or "▶" in line) and "user functions" not in line:
-            control = any(word in line for word in ("ACK", "fork request", "delete"))
-            assert ("╌" in line) is control, line
-
-
-def test_the_view_in_words_or_in_signs() -> None:
-    wide, narrow = shown(user_to_user(), 120), shown(user_to_user(), 62)
-    assert "B's view of A/1" in wide
-    assert re.search(r"func\(A/1\).*┃\s+unknown", wide)
-    assert re.search(r"fork req.*┃\s+known", wide)
-    assert re.search(r"delete A/2.*┃\s+deleted", wide)
-    assert re.search(r"fork.*●", narrow)
-
-
-def test_snapshots_at_80() -> None:
-    assert shown(user_to_user(), 80).startswith(AT_80)
-    assert shown(forwarding(), 80, notes=STEPS).startswith(LOAN_AT_80)
 
 
 @pytest.mark.parametrize(
@@ -307,19 +236,6 @@ def test_an_unknown_suffix_is_refused() -> None:
 
 
 # ---- loans, and the steps of a published example
-
-
-def test_a_wide_picture_names_loans_at_both_ends() -> None:
-    text = shown(forwarding(), 200)
-    for said in (
-        "call g(F/1), lends F/1 as F/1",
-        "call h(F/1), lends F/1 as G/1",
-        "reply to g(), holds F/1",
-        "reply to h(), G/1 returned",
-        "notify at the end of F/1",
-        "removed F/1",
-    ):
-        assert f" {said} " in text
 
 
 def test_the_stages_of_loans_have_signs_and_are_in_the_legend() -> None:

@@ -14,25 +14,7 @@ import msgspec
 from ..actors.recording import steps
 from ..actors.recording.tracing import spell
 from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
-from ..protocol.messages import (
-    Busy,
-    Call,
-    Cargo,
-    Create,
-    Delete,
-    Descriptor,
-    Fetch,
-    Grip,
-    Hop,
-    Invoke,
-    Message,
-    Moved,
-    Reply,
-    Report,
-    Tell,
-)
-
-_USER = (Call, Create, Fetch, Invoke, Reply, Tell)
+from ..protocol.messages import Cargo, Descriptor, Message, Part, Reply, UserMessage
 
 
 def fields_of(step: steps.Step) -> dict[str, Any]:
@@ -75,7 +57,10 @@ def implied(fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _message(message: Message) -> dict[str, Any]:
-    fields: dict[str, Any] = {"message": type(message).__name__, "user": isinstance(message, _USER)}
+    fields: dict[str, Any] = {
+        "message": type(message).__name__,
+        "user": isinstance(message, UserMessage),
+    }
     for name in message.__struct_fields__:
         value = getattr(message, name)
         if isinstance(value, Cargo):
@@ -100,7 +85,7 @@ def _plain(value: Any) -> Any:
             return spell(value)
         case Descriptor():
             return _descriptor(value)
-        case Report() | Delete() | Moved() | Hop() | Grip() | Busy():
+        case Part():
             return _named(value)
         case tuple():
             return [_plain(each) for each in value]

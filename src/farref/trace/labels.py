@@ -9,24 +9,9 @@ another endpoint: ``call f(A/1 at B)``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-from ..protocol.messages import (
-    BY_NAME,
-    Call,
-    Canonical,
-    Create,
-    Delete,
-    Fetch,
-    Holders,
-    Invoke,
-    Message,
-    RefRemoved,
-    Reply,
-    Returned,
-    Tell,
-    WhoHolds,
-)
 from .facts import stands_for
 from .kinds import LOOKS
 from .names import TraceNames
@@ -51,10 +36,9 @@ class Labels:
 
     def of(self, record: Record) -> tuple[str, ...]:
         """The labels of a message, the longest first. The picture takes the first that fits."""
-        kind = BY_NAME.get(record.message)
-        if kind is None:
+        if record.message not in LOOKS:
             return (record.message.lower(),)  # from an older farref
-        return _OWN.get(kind, Labels._ways)(self, record)
+        return _OWN.get(record.message, Labels._ways)(self, record)
 
     def _ways(self, record: Record) -> tuple[str, ...]:
         fields = {name: self._names.id(record.text(name)) for name in record.fields}
@@ -184,7 +168,7 @@ class Labels:
         loans = [each for each in record.carries if each.passing == "loan"]
         if not loans:
             return ways
-        short = lends = f"lends {self._objects([each.rref for each in loans])}"
+        short = lends = f"lends {self._list([each.rref for each in loans], self._ref)}"
         if len(loans) <= FEW:
             ids = (f"{self._ref(loan.rref)} as {self._names.id(loan.fork)}" for loan in loans)
             lends = f"lends {', '.join(ids)}"
@@ -222,20 +206,18 @@ class Labels:
 
     def _brings(self, carries: tuple[Carried, ...]) -> str:
         """The references in a message. A reference under an alias's name shows that name, too."""
-        if len(carries) > FEW:
-            return f"{len(carries)} references"
-        ids = ((self._ref(each.name), self._ref(each.rref)) for each in carries)
-        return ", ".join(f"{name} is {rref}" if name else rref for name, rref in ids)
 
-    def _objects(self, ids: list[str]) -> str:
-        if len(ids) > FEW:
-            return f"{len(ids)} references"
-        return ", ".join(map(self._ref, ids))
+        def brought(each: Carried) -> str:
+            rref = self._ref(each.rref)
+            return f"{self._ref(each.name)} is {rref}" if each.name else rref
 
-    def _list(self, ids: list[str]) -> str:
-        if len(ids) > FEW:
-            return f"{len(ids)} references"
-        return ", ".join(map(self._names.id, ids))
+        return self._list(carries, brought)
+
+    def _list(self, each: Sequence[Any], show: Callable[[Any], str] | None = None) -> str:
+        """The texts that *show* makes of a few; by default of their ids."""
+        if len(each) > FEW:
+            return f"{len(each)} references"
+        return ", ".join(map(show or self._names.id, each))
 
 
 def _texts(found: object) -> list[str]:
@@ -244,18 +226,18 @@ def _texts(found: object) -> list[str]:
 
 _REFS = frozenset({"rref", "alias"})
 """The fields that name an object."""
-_OWN: dict[type[Message], Callable[[Labels, Record], tuple[str, ...]]] = {
-    Delete: Labels._removed,
-    RefRemoved: Labels._removed,
-    Returned: Labels._returned,
-    Canonical: Labels._canonical,
-    Call: Labels._request,
-    Create: Labels._request,
-    Invoke: Labels._request,
-    Fetch: Labels._fetch,
-    Tell: Labels._tell,
-    Reply: Labels._reply,
-    WhoHolds: Labels._look,
-    Holders: Labels._looked,
+_OWN: dict[str, Callable[[Labels, Record], tuple[str, ...]]] = {
+    "Delete": Labels._removed,
+    "RefRemoved": Labels._removed,
+    "Returned": Labels._returned,
+    "Canonical": Labels._canonical,
+    "Call": Labels._request,
+    "Create": Labels._request,
+    "Invoke": Labels._request,
+    "Fetch": Labels._fetch,
+    "Tell": Labels._tell,
+    "Reply": Labels._reply,
+    "WhoHolds": Labels._look,
+    "Holders": Labels._looked,
 }
 """Messages that need more than the labels of `kinds`."""

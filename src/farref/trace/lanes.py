@@ -341,7 +341,7 @@ class _Picture:
             if stage is None:
                 said = ""
             elif fork.id not in changed:
-                said = self._look.lives.get(stage, "")
+                said = self._look.lives[stage]
             elif self._layout.side is Side.WORDS:
                 said = stage.value
             else:

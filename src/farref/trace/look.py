@@ -14,16 +14,19 @@ from .kinds import LOOKS
 from .view import Stage
 
 KIND = {kind: f"color({look.hue})" for kind, look in LOOKS.items()}
-STAGE = {
-    Stage.UNKNOWN: "color(166)",
-    Stage.LENT: "color(73)",
-    Stage.HELD: "color(166)",
-    Stage.KNOWN: "color(71)",
-    Stage.RETURNED: "color(33)",
-    Stage.DELETED: "color(167)",
-    Stage.HOME: "color(33)",
-    Stage.JOINED: "color(33)",
+_STAGES = {
+    Stage.UNKNOWN: (166, "?", "?", "┊", ":"),
+    Stage.LENT: (73, "○", "l", "╎", ":"),
+    Stage.HELD: (166, "◐", "k", "┇", ":"),
+    Stage.KNOWN: (71, "●", "o", "┃", "|"),
+    Stage.RETURNED: (33, "↲", "r", "", ""),
+    Stage.DELETED: (167, "✕", "x", "", ""),
+    Stage.HOME: (33, "⌂", "h", "", ""),
+    Stage.JOINED: (33, "≡", "u", "", ""),
 }
+"""The colour of each stage, its sign, and the filling of a fork's column while nothing changes;
+sign and filling also in ASCII."""
+STAGE = {stage: f"color({look[0]})" for stage, look in _STAGES.items()}
 MARK = {
     "free": "bold color(167)",
     "run": "color(37)",
@@ -49,12 +52,10 @@ class Glyphs:
     right: str
     left: str
     loop: str
-    rule: str
     more: str
     marks: dict[str, str]
     stages: dict[Stage, str]
     lives: dict[Stage, str]
-    """The filling of a fork's column while nothing changes."""
 
     def shaft(self, *, user: bool) -> str:
         """The character of an arrow's shaft."""
@@ -79,20 +80,10 @@ UNICODE = Glyphs(
     right="▶",
     left="◀",
     loop="⟲",
-    rule="─",
     more="…",
     marks={"run": "▸", "free": "✕", "died": "†", "buried": "†"},
-    stages={
-        Stage.UNKNOWN: "?",
-        Stage.LENT: "○",
-        Stage.HELD: "◐",
-        Stage.KNOWN: "●",
-        Stage.RETURNED: "↲",
-        Stage.DELETED: "✕",
-        Stage.HOME: "⌂",
-        Stage.JOINED: "≡",
-    },
-    lives={Stage.UNKNOWN: "┊", Stage.LENT: "╎", Stage.HELD: "┇", Stage.KNOWN: "┃"},
+    stages={stage: look[1] for stage, look in _STAGES.items()},
+    lives={stage: look[3] for stage, look in _STAGES.items()},
 )
 ASCII = Glyphs(
     lane="|",
@@ -104,20 +95,10 @@ ASCII = Glyphs(
     right=">",
     left="<",
     loop="@",
-    rule="-",
     more="~",
     marks={"run": ">", "free": "x", "died": "!", "buried": "!"},
-    stages={
-        Stage.UNKNOWN: "?",
-        Stage.LENT: "l",
-        Stage.HELD: "k",
-        Stage.KNOWN: "o",
-        Stage.RETURNED: "r",
-        Stage.DELETED: "x",
-        Stage.HOME: "h",
-        Stage.JOINED: "u",
-    },
-    lives={Stage.UNKNOWN: ":", Stage.LENT: ":", Stage.HELD: ":", Stage.KNOWN: "|"},
+    stages={stage: look[2] for stage, look in _STAGES.items()},
+    lives={stage: look[4] for stage, look in _STAGES.items()},
 )
 
 

@@ -11,9 +11,9 @@ of half a story would be worse than none.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -181,10 +181,9 @@ def load(path: Path, progress: Progress = silent) -> Recording:
     whole = sum(content.count(b"\n") for _, content in contents)
     records: list[Record] = []
     problems: list[str] = []
-    read = 0
+    read = itertools.count()
     for name, content in contents:
-        found, said = _lines(content, name, partial(_tell, progress, read, whole))
-        read += content.count(b"\n")
+        found, said = _lines(content, name, lambda: progress(next(read), whole))
         records += found
         problems += said
     heads = [record for record in records if record.kind == "trace"]
@@ -224,10 +223,6 @@ def _pairs(pairs: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     return tuple((first, second) for first, second in pairs)
 
 
-def _tell(progress: Progress, before: int, whole: int, done: int) -> None:
-    progress(before + done, whole)
-
-
 def _content(file: Path) -> bytes:
     try:
         return file.read_bytes()
@@ -235,14 +230,12 @@ def _content(file: Path) -> bytes:
         raise TraceError(f"{file} cannot be read: {error.strerror or error}") from error
 
 
-def _lines(
-    content: bytes, name: str, read: Callable[[int], None]
-) -> tuple[list[Record], list[str]]:
+def _lines(content: bytes, name: str, begin: Callable[[], None]) -> tuple[list[Record], list[str]]:
     lines = content.split(b"\n")
     torn = lines.pop()  # empty, if the last line is whole
     records: list[Record] = []
     for number, line in enumerate(lines, 1):
-        read(number)
+        begin()
         if not line.strip():
             continue
         try:

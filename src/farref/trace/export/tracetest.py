@@ -34,17 +34,8 @@ if TYPE_CHECKING:
 LONGEST = 80
 """An error repeats at most this many characters of a command: a `given` has whole tables."""
 _OUTSIDE = {
-    "at",
-    "kind",
-    "time",
-    "number",
-    "user",
-    "label",
-    "by",
-    "do",
-    "relays",
-    "elsewhere",
-    "what",
+    *("at", "kind", "time", "number", "user", "label"),
+    *("by", "do", "relays", "elsewhere", "what"),
 }
 """Fields that are only for people, or that the command says in another way."""
 
