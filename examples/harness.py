@@ -40,7 +40,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from farref import FarrefError, System
-from farref.commands.bar import waiting
+from farref.commands.bar import bar
 from farref.commands.options import (
     PAUSE,
     PaceOption,
@@ -114,7 +114,7 @@ def perform(demo: Demo, base: str | None = None, sharing: Sharing | None = None)
     Raises the demo's exceptions.
     """
     sharing = sharing or demo.sharing
-    with waiting("recording"), tempfile.TemporaryDirectory(prefix="farref-trace-") as folder:
+    with bar("recording"), tempfile.TemporaryDirectory(prefix="farref-trace-") as folder:
         trace = Path(folder)
         with System(base, sharing=sharing, trace=trace, orphan_grace=demo.grace) as system:
             demo.play(system)
@@ -128,7 +128,7 @@ def elsewhere(demo: Demo) -> str | None:
     """What happens in *demo* with ``multiprocessing``, tried now; None if it is not about that."""
     if demo.fault is None:
         return None
-    with waiting("with multiprocessing"):
+    with bar("with multiprocessing"):
         went_well = f"it goes well on Python {platform.python_version()}"
         return f"With multiprocessing: {demo.fault() or went_well}."
 

@@ -73,20 +73,17 @@ def test_demos_are_listed_with_their_disciplines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "offers"),
+    ("words", "installed", "offers"),
     [
-        ("farref demo tell-u", ["tell-user-to-owner", "tell-user-to-user"]),
-        ("farref demo p", ["pipeline", "parameter-server", "pagerank", "photographs"]),
-        ("farref demo forward-owned --sharing l", ["lend"]),
-        ("farref demo --sharing ", ["lend", "borrow", "fork"]),
+        ("farref demo tell-u", False, ["tell-user-to-owner", "tell-user-to-user"]),
+        ("farref demo tell-user-to-u", True, ["tell-user-to-user"]),
+        ("farref demo p", False, ["pipeline", "parameter-server", "pagerank", "photographs"]),
+        ("farref demo forward-owned --sharing l", False, ["lend"]),
+        ("farref demo --sharing ", False, ["lend", "borrow", "fork"]),
     ],
 )
-def test_words_are_completed(words: str, offers: list[str]) -> None:
-    assert completed(words) == offers
-
-
-def test_the_installed_script_completes() -> None:
-    assert completed("farref demo tell-user-to-u", installed=True) == ["tell-user-to-user"]
+def test_words_are_completed(words: str, offers: list[str], *, installed: bool) -> None:
+    assert completed(words, installed=installed) == offers
 
 
 def test_the_disciplines_are_in_the_help() -> None:
@@ -118,22 +115,15 @@ def test_a_mistake_on_the_command_line_is_2(arguments: tuple[str, ...], says: st
     assert "Traceback" not in run.stderr
 
 
-def test_a_saved_trace_is_shown(saved: Path) -> None:
-    run = command("trace", str(saved))
-    assert run.returncode == 0
-    assert run.stdout.startswith("a title\n")
-    assert "├─ remote add() as A/1 ───" in run.stdout
-
-
-def test_a_folder_is_shown_and_saved_again(saved: Path) -> None:
+def test_a_file_or_a_folder_is_shown_and_saved_again(saved: Path) -> None:
     page = saved.parent / "t.html"
-    run = command("trace", str(saved.parent), "--save", str(page))
-    assert (run.returncode, run.stderr) == (0, f"saved {page}\n")
-    assert "remote add()" in page.read_text(encoding="utf-8")
-
-
-def test_a_file_that_cannot_be_written_is_told(saved: Path) -> None:
-    run = command("trace", str(saved), "--save", str(saved.parent / "no" / "t.html"))
+    for source in (saved, saved.parent):
+        run = command("trace", source, "--save", page)
+        assert (run.returncode, run.stderr) == (0, f"saved {page}\n")
+        assert run.stdout.startswith("a title\n")
+        assert "├─ remote add() as A/1 ───" in run.stdout
+        assert "remote add()" in page.read_text(encoding="utf-8")
+    run = command("trace", saved, "--save", saved.parent / "no" / "t.html")
     assert run.returncode == 1
     assert "cannot be written: No such file" in run.stderr
 

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from farref import Counters, ReferenceInfo, RRef, Snapshot, System
-from farref.commands.bar import waiting
+from farref.commands.bar import bar
 from farref.refs.choice import Choice
 from farref.refs.table import COLUMNS, cells, summary, table, totals
 from farref.refs.watch import _height, watch
@@ -482,7 +482,7 @@ def test_a_wait_shows_that_it_lasts(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    with waiting("asking"):
+    with bar("asking"):
         pass
     assert capsys.readouterr().err == ""
     shown = []
@@ -491,7 +491,7 @@ def test_a_wait_shows_that_it_lasts(
         shown.append(capsys.readouterr().err)
         return "asking" in "".join(shown)
 
-    with waiting("asking"):
+    with bar("asking"):
         eventually(is_shown)
 
 

@@ -12,7 +12,7 @@ from ..actors.hosting import directory, processes
 from ..actors.hosting.bases import BASES, OBJECT
 from ..console import echo
 from ..protocol.errors import FarrefError, SystemDownError
-from .bar import waiting
+from .bar import bar
 from .failing import failing
 from .refs import SystemName, only_system
 
@@ -39,7 +39,7 @@ def down(
     with failing("down"):
         running = directory.entries()
         for each in sorted(running) if every else [_chosen(name, running)]:
-            with waiting(f"ending {each}"):
+            with bar(f"ending {each}"):
                 killed = _end(each, running[each])
             echo(f"{each} has ended")
             for line in killed:

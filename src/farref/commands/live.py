@@ -27,7 +27,7 @@ from ..trace.show import window
 from ..trace.story import tell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from ..trace import Only
     from ..trace.records import Record, Recording
@@ -40,26 +40,6 @@ OFTEN = 0.3
 """The least seconds between two pictures."""
 
 
-class RecentSteps:
-    """The last steps of a running system."""
-
-    def __init__(self) -> None:
-        self._records: deque[Record] = deque(maxlen=KEPT)
-        self.seen = 0
-
-    def add(self, record: Record) -> None:
-        """Add one step."""
-        self._records.append(record)
-        self.seen += 1
-
-    def recording(self, last: int = KEPT, title: str = "") -> Recording:
-        """The *last* of them."""
-        records = list(self._records)[-last:]
-        lost = self.seen - len(records)
-        problems = (f"{lost:,} earlier steps were not kept",) if lost else ()
-        return group(records, problems, title)
-
-
 def watch(
     name: str, only: Only, seconds: float | None, *, show: Callable[[Record], None] | None
 ) -> Recording:
@@ -69,7 +49,9 @@ def watch(
     Raises `SystemDownError` if there is no such system.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so SIGTERM leaves in order, too
-    kept, console = RecentSteps(), Console()
+    console = Console()
+    kept: deque[Record] = deque(maxlen=KEPT)
+    seen = 0
     end = None if seconds is None else time.monotonic() + seconds
     with System.attach(name) as system, Watching(system) as watching:
         echo(f"watching {name}; Ctrl-C leaves it", err=True)
@@ -81,22 +63,31 @@ def watch(
                     left = OFTEN if end is None else min(OFTEN, max(0.0, end - time.monotonic()))
                     came = watching.lines(left)
                     for record in chain.from_iterable(map(parse, came)):
-                        kept.add(record)
+                        kept.append(record)
+                        seen += 1
                         if show is not None:
                             show(record)
                     if drawn and time.monotonic() >= due:
                         begun = time.monotonic()
-                        _draw(kept, only, name, console, live)
+                        _draw(kept, seen, only, name, live)
                         due = time.monotonic() + max(OFTEN, 3 * (time.monotonic() - begun))
             except (KeyboardInterrupt, SystemDownError):
                 pass  # the steps so far are the result
-    return kept.recording(title=f"{name}, while it was watched.")
+    return _recording(kept, seen, f"{name}, while it was watched.")
 
 
-def _draw(kept: RecentSteps, only: Only, name: str, console: Console, live: Live) -> None:
+def _recording(last: Collection[Record], seen: int, title: str = "") -> Recording:
+    """The *last* steps of those that were *seen*."""
+    lost = seen - len(last)
+    problems = (f"{lost:,} earlier steps were not kept",) if lost else ()
+    return group(last, problems, title)
+
+
+def _draw(kept: deque[Record], seen: int, only: Only, name: str, live: Live) -> None:
+    console = live.console
     look = glyphs(console)
     try:
-        story = tell(kept.recording(DRAWN), only=only, fold=True)
+        story = tell(_recording(list(kept)[-DRAWN:], seen), only=only, fold=True)
     except TraceError as error:  # such as a reference that no step has mentioned yet
         live.update(Text(str(error)), refresh=True)
         return
@@ -104,6 +95,6 @@ def _draw(kept: RecentSteps, only: Only, name: str, console: Console, live: Live
     first = max(0, len(story.rows) - room)
     heads, rows = window(story, console.width, look, first, len(story.rows))
     lines = [line for row in rows for line in row][-max(1, room - len(heads)) :]
-    foot = f" {name}: {kept.seen:,} steps   Ctrl-C leaves it, and ends the recording"
+    foot = f" {name}: {seen:,} steps   Ctrl-C leaves it, and ends the recording"
     bar = Text(foot[: console.width].ljust(console.width), style="reverse")
     live.update(Group(*heads, *lines, bar), refresh=True)

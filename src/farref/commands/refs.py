@@ -20,11 +20,12 @@ from ..actors.inspect.inspector import LEAK_AGE
 from ..actors.inspect.snapshot import Snapshot
 from ..actors.inspect.why import Reason
 from ..console import Console, Text, echo, write_json
-from ..protocol.errors import FarrefError, SystemDownError
+from ..protocol.errors import SystemDownError
 from ..refs.choice import Choice, Order, State, ordered
 from ..refs.table import BAD, LEGEND, QUIET, WIDEST, summary, table, totals
 from ..refs.watch import watch
-from .bar import waiting
+from .bar import bar
+from .failing import failing
 
 PATIENCE = 3.0
 """Seconds that an endpoint has to answer, by default."""
@@ -130,18 +131,21 @@ def refs(
         suspects=suspects,
     )
     try:
-        with attached(name) as system:
+        with failing("refs", LookupError), attached(name) as system:
             if why is not None:
-                with waiting("asking"):
+                with bar("asking"):
                     reason = system.why(why, timeout=timeout, leak_age=leak_age)
-                _explain(reason, as_json=as_json)
+                if as_json:
+                    write_json(reason.as_dict(), indent=2)
+                else:
+                    Console().print(_tree(reason))
                 return
 
             def look() -> tuple[Snapshot, list[ReferenceInfo]]:
                 snapshot = system.references(timeout=timeout, leak_age=leak_age)
                 return snapshot, chosen.of(snapshot, "id" if live else sort or "id")
 
-            with waiting("asking"):
+            with bar("asking"):
                 seen = look()
             clear = any(host.capabilities.get(CLEAR) for host in system.hosts())
             chosen.check(seen[0])  # once: while this watches, an endpoint may end
@@ -153,10 +157,6 @@ def refs(
                 _show(*seen, clear=clear)
     except KeyboardInterrupt:
         raise typer.Exit(0 if live else 130) from None
-    except (FarrefError, LookupError) as error:
-        text = error.args[0] if isinstance(error, LookupError) else str(error)
-        echo(f"farref refs: {text}", err=True)
-        raise typer.Exit(1) from error
 
 
 def only_system() -> str:
@@ -213,13 +213,6 @@ def _watch(
         watch(look, Console(), every, order)
     except SystemDownError as error:
         echo(f"farref refs: {error}", err=True)
-
-
-def _explain(reason: Reason, *, as_json: bool) -> None:
-    if as_json:
-        write_json(reason.as_dict(), indent=2)
-        return
-    Console().print(_tree(reason))
 
 
 def _tree(reason: Reason, into: Tree | None = None) -> Tree:
