@@ -19,7 +19,6 @@ Exit code 0: every file ran, and everything passed on our base, except the tests
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import subprocess
@@ -34,6 +33,8 @@ from time import monotonic
 from typing import Final
 
 VERSION: Final = "4.0.1"
+PATIENCE: Final = 240.0
+"""Seconds for the tests of a file."""
 
 SHIM: Final = '''
 """Put in place of the stock TCP base by tools/thespian_conformance.py."""
@@ -58,10 +59,8 @@ OURS: Final = {"ours": "", "ours-tcp": "127.0.0.1"}
 
 # Tests of stock bases only, by a part of their identifier.
 OTHER_BASES: Final = (
-    "simpleSystemBase",
-    "multiprocQueueBase",
-    "multiprocUDPBase",
-    "multiprocTCPBase",
+    *("simpleSystemBase", "multiprocQueueBase"),
+    *("multiprocUDPBase", "multiprocTCPBase"),
 )
 
 NOT_APPLICABLE: Final[dict[str, str]] = {
@@ -97,10 +96,10 @@ def main() -> int:
                 files = [name for name in files if name in arguments.files]
             results[base] = {}
             for name in files:
-                outcome = _pytest(tree, name, _deselect(base), base, arguments)
+                outcome = _pytest(tree, name, base)
                 results[base][name] = outcome
                 print(_line(base, name, outcome), flush=True)
-    return _report(results, arguments)
+    return _report(results)
 
 
 def _arguments() -> argparse.Namespace:
@@ -108,33 +107,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--sdist", type=Path, help=f"thespian-{VERSION}.tar.gz (else pip gets it)")
     parser.add_argument("--bases", nargs="+", default=["ours"], help="ours, ours-tcp, stock names")
     parser.add_argument("--files", nargs="*", help="only these test files")
-    parser.add_argument("--timeout", type=float, default=240.0, help="seconds per file")
-    parser.add_argument("--budget", type=float, default=6000.0, help="seconds altogether")
-    parser.add_argument("--json", type=Path, help="write the figures here too")
-    parser.add_argument("--verbose", action="store_true", help="show what pytest says on failure")
-    arguments = parser.parse_args()
-    arguments.deadline = monotonic() + arguments.budget
-    return arguments
+    return parser.parse_args()
 
 
 def _download(folder: Path) -> Path:
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "-q",
-            "download",
-            "--no-binary",
-            "thespian",
-            "--no-deps",
-            f"thespian=={VERSION}",
-            "-d",
-            str(folder),
-        ],
-        check=True,
-        timeout=300,
-    )
+    pip = [sys.executable, "-m", "pip", "-q", "download", "--no-deps", "--no-binary", "thespian"]
+    subprocess.run([*pip, f"thespian=={VERSION}", "-d", folder], check=True, timeout=300)
     return next(folder.glob(f"thespian-{VERSION}*"))
 
 
@@ -153,12 +131,9 @@ def _deselect(base: str) -> str:
     return " and ".join(f"not {name}" for name in (*OTHER_BASES, "AdminRouting") if name != stock)
 
 
-def _pytest(
-    tree: Path, name: str, select: str, base: str, arguments: argparse.Namespace
-) -> Outcome:
+def _pytest(tree: Path, name: str, base: str) -> Outcome:
     outcome = Outcome()
     report = tree / f"{name}.xml"
-    report.unlink(missing_ok=True)
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(tree), os.environ.get("PYTHONPATH", "")]),
@@ -168,10 +143,9 @@ def _pytest(
     # One test kills a program and expects its output to be lost in its buffer.
     environment.pop("PYTHONUNBUFFERED", None)
     started = monotonic()
-    seconds = max(1.0, min(arguments.timeout, arguments.deadline - started))
     command = [sys.executable, "-m", "pytest", "-qq", "-p", "no:cacheprovider"]
     process = subprocess.Popen(
-        [*command, f"--junitxml={report}", "-k", select, f"thespian/test/{name}"],
+        [*command, f"--junitxml={report}", "-k", _deselect(base), f"thespian/test/{name}"],
         cwd=tree,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -181,10 +155,10 @@ def _pytest(
         text=True,
     )
     try:
-        output, _ = process.communicate(timeout=seconds)
+        output, _ = process.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        output = f"timed out after {seconds:.0f} s"
+        output = f"timed out after {PATIENCE:g} s"
         outcome.counts["failed"] += 1
         outcome.failures.append(f"{name}: {output}")
     outcome.seconds = monotonic() - started
@@ -193,7 +167,7 @@ def _pytest(
     if not outcome.counts:  # some tests of every file apply: pytest itself ended, or skipped all
         outcome.counts["failed"] += 1
         outcome.failures.append(f"{name}: no test ran (exit code {process.returncode})")
-    if outcome.failures and arguments.verbose:
+    if outcome.failures:
         print(output)
     return outcome
 
@@ -217,7 +191,7 @@ def _line(base: str, name: str, outcome: Outcome) -> str:
     )
 
 
-def _report(results: dict[str, dict[str, Outcome]], arguments: argparse.Namespace) -> int:
+def _report(results: dict[str, dict[str, Outcome]]) -> int:
     print("\nnot applicable to our base:")
     for pattern, reason in NOT_APPLICABLE.items():
         print(f"  {pattern}: {reason}")
@@ -236,15 +210,6 @@ def _report(results: dict[str, dict[str, Outcome]], arguments: argparse.Namespac
                 print(f"  FAILED {failure}")
         if base in OURS:
             unexpected += total["failed"]
-    if arguments.json:
-        figures = {
-            base: {
-                name: {**o.counts, "seconds": round(o.seconds, 1), "failures": o.failures}
-                for name, o in outcomes.items()
-            }
-            for base, outcomes in results.items()
-        }
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
     return 1 if unexpected else 0
 
 

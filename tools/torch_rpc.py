@@ -203,7 +203,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="methods; by default all")
     parser.add_argument("--page", action="store_true", help="print the table of the porting page")
-    parser.add_argument("--json", type=Path, help="keep the outcomes there, and go on with them")
     parser.add_argument("--why", action="store_true", help="print tracebacks")
     chosen = parser.parse_args()
     if chosen.page:
@@ -212,16 +211,14 @@ def main() -> int:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ["PYTORCH_PRINT_REPRO_ON_FAILURE"] = "0"
     methods, reasons = suite(), expected()
-    done = json.loads(chosen.json.read_text()) if chosen.json and chosen.json.exists() else {}
-    for name in chosen.names or sorted(methods.keys() - done.keys()):
+    done: dict[str, tuple[str, str]] = {}
+    for name in chosen.names or sorted(methods):
         began = time.monotonic()
         outcome, why = done[name] = run(methods[name], name)
         last = why if chosen.why else "".join(why.splitlines()[-1:])[:200]
         seconds = time.monotonic() - began
         sys.stdout.write(f"{outcome:8} {name} ({seconds:.1f} s) {last}\n")
         sys.stdout.flush()
-        if chosen.json:
-            chosen.json.write_text(json.dumps(done, indent=1))
     surprises = [
         f"{name}: {outcome}, and expected: {reasons.get(name, PASSES)}"
         for name, (outcome, _) in done.items()
