@@ -180,12 +180,28 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("test", "line"),
-    [(USES, ""), (USES, LINE), (USES_NOT, "")],
-    ids=["found", "named too", "not used"],
+    ("test", "line", "env"),
+    [
+        *((USES, "", {}), (USES, LINE, {}), (USES_NOT, "", {})),
+        (USES, LINE, {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}),
+    ],
+    ids=["found", "named too", "not used", "named alone"],
 )
-def test_pytest_finds_the_fixture(installed: Path, tmp_path: Path, test: str, line: str) -> None:
-    run = run_pytest(tmp_path, test, line, PYTHONPATH=str(installed))
+def test_pytest_finds_the_fixture(
+    installed: Path, tmp_path: Path, test: str, line: str, env: dict[str, str]
+) -> None:
+    (tmp_path / "conftest.py").write_text(line)
+    (tmp_path / "test_one.py").write_text(test)
+    options = ("--strict-markers", "-W", "error", "-p", "no:cacheprovider")
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", *options],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(installed), **env},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
     assert run.returncode == 0, run.stdout
     assert "1 passed" in run.stdout
 
@@ -193,28 +209,3 @@ def test_pytest_finds_the_fixture(installed: Path, tmp_path: Path, test: str, li
 def test_the_wheel_names_the_plug_in(installed: Path) -> None:
     (names,) = installed.glob("farref-*.dist-info/entry_points.txt")
     assert "[pytest11]\nfarref = pytest_farref\n" in names.read_text()
-
-
-def test_the_line_in_conftest_is_enough(tmp_path: Path) -> None:
-    run = run_pytest(tmp_path, USES, LINE, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
-    assert run.returncode == 0, run.stdout
-    assert "1 passed" in run.stdout
-
-
-def run_pytest(
-    folder: Path, test: str, conftest: str, **env: str
-) -> subprocess.CompletedProcess[str]:
-    (folder / "conftest.py").write_text(conftest)
-    (folder / "test_one.py").write_text(test)
-    return subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "--strict-markers"),
-            *("-W", "error", "-p", "no:cacheprovider"),
-        ],
-        cwd=folder,
-        env={**os.environ, **env},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )

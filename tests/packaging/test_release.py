@@ -73,31 +73,30 @@ def test_a_tag_of_another_version(root: Path) -> None:
     assert problem.startswith("this commit has the tag v1.3.0, but its version in pyproject.toml")
 
 
+HEADING = "## [1.2.0] - 2030-01-02"
+
+
 @pytest.mark.parametrize(
-    ("before", "after", "said"),
+    ("file", "before", "after", "said"),
     [
+        ("CHANGELOG.md", HEADING, "## [1.3.0] - 2030-01-02", "is 1.3.0; pyproject.toml has 1.2.0"),
+        ("CHANGELOG.md", HEADING, "## [1.2.0]", "has no date"),
         (
-            "## [1.2.0] - 2030-01-02",
-            "## [1.3.0] - 2030-01-02",
-            "is 1.3.0; pyproject.toml has 1.2.0",
+            *("CHANGELOG.md", "## [Unreleased]\n", "## [Unreleased]\n\n- more\n"),
+            "below [Unreleased]",
         ),
-        ("## [1.2.0] - 2030-01-02", "## [1.2.0]", "has no date"),
-        ("## [Unreleased]\n", "## [Unreleased]\n\n- more\n", "below [Unreleased]"),
+        (
+            *("pyproject.toml", "git.example.org", "farref.invalid"),
+            "[project.urls] Source is a placeholder, https://farref.invalid/a",
+        ),
     ],
 )
-def test_a_changelog_of_another_version(root: Path, before: str, after: str, said: str) -> None:
-    (root / "CHANGELOG.md").write_text(CHANGES.replace(before, after))
+def test_a_line_that_is_wrong(root: Path, file: str, before: str, after: str, said: str) -> None:
+    text = (root / file).read_text()
+    (root / file).write_text(text.replace(before, after))
     git(root, "commit", "-q", "-a", "-m", "more")
     (problem,) = wrong(root)
     assert said in problem
-
-
-def test_an_address_that_nobody_has(root: Path) -> None:
-    text = (root / "pyproject.toml").read_text()
-    (root / "pyproject.toml").write_text(text.replace("git.example.org", "farref.invalid"))
-    git(root, "commit", "-q", "-a", "-m", "more")
-    (problem,) = wrong(root)
-    assert problem.startswith("[project.urls] Source is a placeholder, https://farref.invalid/a")
 
 
 @pytest.fixture(scope="module")
