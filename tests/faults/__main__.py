@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import random
-from typing import TYPE_CHECKING
+from collections import Counter
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -13,13 +13,9 @@ from rich.table import Table
 from farref.protocol import delivery
 from farref.protocol.sharing import DISCIPLINES
 
+from ..wear.gauge import Figures
 from .conftest import RETRY
 from .soak import soak
-
-if TYPE_CHECKING:
-    from collections import Counter
-
-    from ..wear.gauge import Figures
 
 
 def main() -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from farref import System
 from farref.protocol import delivery
 from farref.testing import Faults, assert_nothing_held, delay, drop, duplicate, reorder, set_faults
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 RETRY = 0.05
 """Seconds before the first retransmission. Processes are forked from here, and inherit it."""

@@ -17,13 +17,25 @@ import random
 import signal
 import time
 from collections import Counter, deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import psutil
 from thespian.actors import ActorAddress
 
 import farref
-from farref import OwnerDiedError, RefActor, RefLostError, RRef, System, WorkerDiedError
+from farref import (
+    Future,
+    OwnerDiedError,
+    RefActor,
+    RefLostError,
+    RRef,
+    System,
+    WorkerDiedError,
+    WorkerInfo,
+)
+from farref.protocol.ids import RRefId, WorkerId
+from farref.protocol.sharing import Sharing
 from farref.testing import (
     Faults,
     assert_nothing_held,
@@ -38,16 +50,7 @@ from farref.testing import (
 )
 
 from ..actors.helpers import Box, make_box
-from ..wear.gauge import gauge
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from farref import Future, WorkerInfo
-    from farref.protocol.ids import RRefId, WorkerId
-    from farref.protocol.sharing import Sharing
-
-    from ..wear.gauge import Figures
+from ..wear.gauge import Figures, gauge
 
 WORKERS = tuple(f"W{number}" for number in range(6))
 SURVIVOR = WORKERS[0]

@@ -6,22 +6,19 @@ import gc
 import os
 import signal
 import weakref
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import farref
 from farref import RRef, System, WorkerDiedError
+from farref.protocol.sharing import Sharing
 from farref.testing import Faults, cut, heal, set_faults
 
 from ..actors.calls.test_sharing import keep, kept, let_go, read_kept
 from ..actors.helpers import Box, assert_nothing_held, hold, until
 from .conftest import GRACE
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from farref.protocol.sharing import Sharing
 
 pytestmark = pytest.mark.processes
 

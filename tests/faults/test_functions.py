@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,10 +17,6 @@ from ..actors.calls.test_functions import CACHE, call, main
 from ..actors.helpers import Box, hold
 from ..bases import LINKS
 from .conftest import GRACE, PLANS, faulty
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 FUNCTIONS = 300
 """More than an export cache has room for."""

@@ -7,8 +7,9 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -31,9 +32,6 @@ from ..actors.scripts import started
 from ..base.kit import alive
 from ..bases import PROCESSES, about
 from ..waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
 

@@ -7,7 +7,9 @@ import os
 import pickle
 import signal
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -21,6 +23,7 @@ from farref.protocol.ids import WorkerId
 from farref.protocol.sharing import DISCIPLINES
 from farref.testing import (
     Faults,
+    Rule,
     assert_nothing_held,
     counts,
     cut,
@@ -41,12 +44,6 @@ from ..bases import BASES, PROCESSES
 from ..stopping import stopped
 from ..waiting import eventually
 from .conftest import RETRY, faulty
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from farref.testing import Rule
 
 OUTAGE = 6 * RETRY
 """Seconds: several retransmissions are lost."""

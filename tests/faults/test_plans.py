@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import collections
 import gc
+from collections.abc import Callable, Iterator
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from thespian.actors import ActorAddress
@@ -14,17 +15,12 @@ import farref
 from farref import RefActor, RRef, System
 from farref.commands.demo import NAMES
 from farref.examples.harness import Demo
-from farref.testing import counts, delay, drop, until
+from farref.testing import Rule, counts, delay, drop, until
 
 from ..actors.handles.test_freed import keep, let_go, use_kept
 from ..actors.helpers import Box, make_box
 from ..bases import BASES, LINKS, about
 from .conftest import PLANS, faulty
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from farref.testing import Rule
 
 MOST = ("all at once", "first three")
 """The plans that find most."""

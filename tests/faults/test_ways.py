@@ -10,14 +10,16 @@ from __future__ import annotations
 import os
 import random
 import time
+from concurrent.futures import Future
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import farref
-from farref import System
+from farref import RRef, System
 from farref.actors.api.viewing import Watching
 from farref.actors.core.current import enter_program, frame
 from farref.testing import Faults, set_faults
@@ -27,12 +29,6 @@ from farref.trace.replay import Player
 
 from ..stopping import stopped
 from .conftest import PLANS, faulty
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-    from pathlib import Path
-
-    from farref import RRef
 
 pytestmark = pytest.mark.processes
 MESSAGES = 200

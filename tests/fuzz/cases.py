@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Any
 
 SEED = os.environ.get("FARREF_FUZZ_SEED", "1")
 TIMES = int(os.environ.get("FARREF_FUZZ_TIMES", "1"))

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import logging
 import resource
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import psutil
 import pytest
 
 from farref.protocol.ids import RRefId, WorkerId
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture

@@ -7,7 +7,10 @@ meanwhile, and after the strangers are declared dead nothing of theirs is left.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from thespian.actors import ActorAddress
@@ -52,17 +55,10 @@ from ..bases import LINKS
 from ..hosts.test_ways_in import JOINED
 from ..ports import free_port
 from .cases import JUNK, cases, damaged
-from .test_packets import as_bytes
+from .conftest import Kept
+from .test_packets import Other, as_bytes
 from .test_protocol import MessageMaker
 from .wrong import wrong
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from .conftest import Kept
-    from .test_packets import Other
 
 GRACE = 0.05
 

@@ -7,7 +7,8 @@ packet right, too.
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -25,10 +26,7 @@ from .cases import ONLY, cases, damaged
 from .test_protocol import MessageMaker
 from .wrong import wrong
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Other = Callable[[random.Random, Any], Any]
+Other = Callable[[random.Random, Any], Any]
 
 WORKERS = [WorkerId("A", 0), WorkerId("B", (1 << 64) - 1), WorkerId("Ж" * 40, 7)]
 NUMBERS = (0, 1, 127, 128, (1 << 64) - 1)

@@ -7,10 +7,12 @@ it frees no object that another endpoint holds.
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import cache
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 import pytest
@@ -38,10 +40,6 @@ from farref.protocol.sharing import DISCIPLINES, Sharing
 from ..model.state import clone, freeze
 from .cases import cases
 from .wrong import wrong
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Iterator
 
 A, B, C, D = (WorkerId(name, 1) for name in "ABCD")
 STRANGER = WorkerId("A", 2)

@@ -11,9 +11,12 @@ import random
 import select
 import socket
 import struct
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+from thespian.actors import ActorSystem
 
 from farref.actors.base import Limits, tls
 from farref.actors.base.addresses import Address
@@ -34,12 +37,6 @@ from ..base.kit import KEY, PATIENCE, Echo, bomb, hung_up, running
 from ..ports import free_port
 from ..waiting import eventually
 from .cases import cases, damaged
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from thespian.actors import ActorSystem
 
 LIMIT = 1_000_000
 CERTIFICATE = b"c" * 32

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from .cases import junk
 
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Iterator
-
-    Path = tuple[int | str, ...]
+Path = tuple[int | str, ...]
 
 
 def paths(thing: Any, at: Path = ()) -> Iterator[Path]:

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from farref.protocol.messages import Call, Create, Invoke, Reply, Tell
-
-if TYPE_CHECKING:
-    from farref.protocol.ids import CallId, RRefId, WorkerId
-    from farref.protocol.messages import Busy
+from farref.protocol.ids import CallId, RRefId, WorkerId
+from farref.protocol.messages import Busy, Call, Create, Invoke, Reply, Tell
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,31 @@ The sender decides the work of a function: a `Job` travels as the payload of the
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from farref.actors.calls.queues import Queues
 from farref.actors.core.links import Links
+from farref.actors.recording.tracing import Tracer
 from farref.protocol.context import Context
-from farref.protocol.effects import Lose, Loss, Refusal
-from farref.protocol.messages import Call, Create, Fetch, Invoke, Probe, Tell, chain_of, target_of
+from farref.protocol.delivery import Packet
+from farref.protocol.effects import Effect, Fail, Looked, Lose, Loss, Refusal, Refuse, Settle
+from farref.protocol.holders import HolderReport
+from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
+from farref.protocol.messages import (
+    Call,
+    Create,
+    Fetch,
+    Invoke,
+    Message,
+    Probe,
+    Request,
+    Tell,
+    chain_of,
+    target_of,
+)
 
 from ..model.reach import named, seen_blindly
 from .jobs import CARRYING, Error, Job, PendingRequest, Task, Value
@@ -20,16 +37,6 @@ from .program import SimulatedProgram
 from .searches import Searches
 
 if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from farref.actors.recording.tracing import Tracer
-    from farref.protocol.delivery import Packet
-    from farref.protocol.effects import Effect, Fail, Looked, Refuse, Settle
-    from farref.protocol.holders import HolderReport
-    from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
-    from farref.protocol.messages import Message, Request
-
     from .world import SimulatedWorld
 
 SETTLING = 0.5

@@ -37,19 +37,16 @@ its creator died: it never had a value. A search calls no object garbage that a 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from farref.protocol.effects import Loss, Refusal
-from farref.protocol.messages import names, target_of
+from farref.protocol.ids import CallId, RRefId, WorkerId
+from farref.protocol.messages import Busy, Request, names, target_of
 
 from ..model.reach import reached
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from farref.protocol.ids import CallId, RRefId, WorkerId
-    from farref.protocol.messages import Busy, Request
-
     from .jobs import Error, PendingRequest, Turn
     from .node import Node
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from farref.protocol.messages import Cargo
+from farref.actors.recording.tracing import Tracer
+from farref.protocol.context import Context
+from farref.protocol.ids import CallId, RRefId, WorkerId
+from farref.protocol.messages import Busy, Cargo
 from farref.world.shell import Shell
 
 from .jobs import Job, PendingRequest, Turn
 from .oracle import WrongError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from farref.actors.recording.tracing import Tracer
-    from farref.protocol.context import Context
-    from farref.protocol.ids import CallId, RRefId, WorkerId
-    from farref.protocol.messages import Busy
-
     from .world import SimulatedWorld
 
 

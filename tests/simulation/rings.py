@@ -19,18 +19,15 @@ request that is under way, or held back by its caller, will wait for the same ta
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from farref.protocol.messages import Create, Tell, names, target_of
+from farref.protocol.ids import CallId
+from farref.protocol.messages import Create, Hop, Request, Tell, names, target_of
 
 from .oracle import WrongError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from farref.protocol.ids import CallId
-    from farref.protocol.messages import Hop, Request
-
     from .jobs import PendingRequest, Task
     from .node import Node
     from .oracle import Oracle

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from farref.protocol.effects import Looked
+from farref.protocol.ids import RRefId
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from farref.protocol.effects import Looked
-    from farref.protocol.ids import RRefId
-
     from .node import Node
     from .world import SimulatedWorld
 

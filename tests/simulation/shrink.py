@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from . import simulate
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from . import Act, Outcome, Plan
+from . import Act, Outcome, Plan, simulate
 
 MOST = 200_000
 """The most acts played in all tries together: a few minutes, for a plan of any length."""

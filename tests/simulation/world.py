@@ -11,6 +11,7 @@ import heapq
 import itertools
 import random
 from collections import Counter, defaultdict, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,8 +20,11 @@ from typing import TYPE_CHECKING
 from farref.actors.recording.tracefile import FileSink
 from farref.actors.recording.tracing import Tracer
 from farref.actors.wire import codec
-from farref.protocol.ids import WorkerId
+from farref.protocol.delivery import Packet
+from farref.protocol.effects import Looked
+from farref.protocol.ids import RRefId, WorkerId
 from farref.protocol.liveness import Liveness
+from farref.protocol.messages import Message
 
 from ..model.reach import reachable
 from .acts import improvise
@@ -31,13 +35,6 @@ from .plan import DISASTERS, NODES, name_of
 from .rings import WaitGraph
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from farref.protocol.delivery import Packet
-    from farref.protocol.effects import Looked
-    from farref.protocol.ids import RRefId
-    from farref.protocol.messages import Message
-
     from .plan import Act, Plan
 
 NOTICE = 1.0
