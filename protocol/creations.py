@@ -13,15 +13,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from heapq import heappop, heappush
 
+import msgspec
 
-class Asked:
+
+class Asked(msgspec.Struct, eq=False):
     """A creator's side, for one owner."""
 
-    __slots__ = ("_waiting",)
-
-    def __init__(self) -> None:
-        # The first key of a plain dict is found in a time that grows with the keys removed before.
-        self._waiting: OrderedDict[int, None] = OrderedDict()
+    # The first key of a plain dict is found in a time that grows with the keys removed before.
+    _waiting: OrderedDict[int, None] = msgspec.field(default_factory=OrderedDict)
 
     def add(self, number: int) -> int:
         """Note a requested creation. Returns the watermark to send with it."""
@@ -34,17 +33,14 @@ class Asked:
         return not self._waiting
 
 
-class Seen:
+class Seen(msgspec.Struct, eq=False):
     """An owner's side, for one creator."""
 
-    __slots__ = ("_above", "_below", "_heap")
-
-    def __init__(self) -> None:
-        self._below = 0
-        """All of this creator's objects here with smaller numbers have been created."""
-        self._above: set[int] = set()
-        self._heap: list[int] = []
-        """The same numbers, the least one first."""
+    _below: int = 0
+    """All of this creator's objects here with smaller numbers have been created."""
+    _above: set[int] = set()
+    _heap: list[int] = []
+    """The same numbers, the least one first."""
 
     def add(self, number: int, watermark: int) -> None:
         """A creation came, for the first time: so no watermark is above its number yet."""

@@ -39,7 +39,9 @@ from __future__ import annotations
 
 from collections import deque
 
-from .messages import Flow, Message
+import msgspec
+
+from .messages import FLOWS, Flow, Message
 
 CREDIT_BYTES = 16 << 20
 """The bytes of one flow that may leave for one peer before it gives new credit."""
@@ -48,22 +50,19 @@ FOR_RESULTS = 4
 credit costs it as much as a result."""
 
 
-class Credit:
+class Credit(msgspec.Struct, eq=False):
     """The sender's account of one flow to one peer."""
 
-    __slots__ = ("asked", "bytes", "messages", "most", "waiting", "waiting_bytes")
-
-    def __init__(self, flow: Flow) -> None:
-        self.most = CREDIT_BYTES * (FOR_RESULTS if flow == "results" else 1)
-        self.messages = 0
-        """Messages that have left, and for which no credit has been given again."""
-        self.bytes = 0
-        """The size of these messages."""
-        self.asked: tuple[int, int] | None = None
-        """The messages and bytes that the unanswered question is about."""
-        self.waiting: deque[tuple[Message, int]] = deque()
-        """Messages without credit, and the size of each."""
-        self.waiting_bytes = 0
+    most: int
+    messages: int = 0
+    """Messages that have left, and for which no credit has been given again."""
+    bytes: int = 0
+    """The size of these messages."""
+    asked: tuple[int, int] | None = None
+    """The messages and bytes that the unanswered question is about."""
+    waiting: deque[tuple[Message, int]] = msgspec.field(default_factory=deque)
+    """Messages without credit, and the size of each."""
+    waiting_bytes: int = 0
 
     def left(self, size: int) -> None:
         """A message of *size* bytes has left."""
@@ -89,3 +88,10 @@ class Credit:
             self.messages -= messages
             self.bytes -= size
             self.asked = None
+
+
+def accounts() -> dict[Flow, Credit]:
+    """The sender's accounts of all flows to one peer."""
+    return {
+        flow: Credit(CREDIT_BYTES * (FOR_RESULTS if flow == "results" else 1)) for flow in FLOWS
+    }

@@ -108,7 +108,8 @@ class CycleCollector(msgspec.Struct):
         rrefs = tuple(rrefs)
         if not any(map(self.may_be_garbage, rrefs)):  # else the first look finds those that live
             return [Looked(rref) for rref in rrefs[:1]]
-        search = self.state.searches[rrefs[0]] = Search(self.state.me, rrefs, cuts=cuts)
+        search = Search(self.state.me, rrefs[0], [(self.state.me, rrefs)], cuts)
+        self.state.searches[search.start] = search
         return self._look(search)
 
     def give_up(self, start: RRefId) -> list[Effect]:

@@ -25,22 +25,20 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
+import msgspec
+
 from .ids import Number, WorkerId
 
 Span = tuple[Number, Number]
 """The first and the last of some consecutive numbers."""
 
 
-class Dead:
+class Dead(msgspec.Struct, eq=False):
     """A set of endpoints, by their numbers, that only grows."""
 
-    __slots__ = ("_lasts", "firsts")
-
-    def __init__(self, spans: Iterable[Span] = ()) -> None:
-        self.firsts: list[int] = []
-        """The first number of each span. While it is empty, no endpoint needs to be looked up."""
-        self._lasts: list[int] = []
-        self.merge(spans)
+    firsts: list[int] = []
+    """The first number of each span. While it is empty, no endpoint needs to be looked up."""
+    _lasts: list[int] = []
 
     def __contains__(self, worker: WorkerId) -> bool:
         place = bisect_right(self.firsts, worker.incarnation)

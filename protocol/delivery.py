@@ -37,9 +37,9 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from .credit import Credit
+from .credit import Credit, accounts
 from .errors import ProtocolError
-from .messages import FLOWS, CreditAsked, CreditGiven, Flow, Message
+from .messages import CreditAsked, CreditGiven, Flow, Message
 
 Full = Callable[[], Collection[Flow]]
 """The flows of which this endpoint can take no more now."""
@@ -62,56 +62,37 @@ class Packet(msgspec.Struct, frozen=True):
     expects: int
 
 
-class Channel:
+class Channel(msgspec.Struct, eq=False):
     """One endpoint's half of the conversation with one peer."""
 
-    __slots__ = (
-        "_ahead",
-        "_credits",
-        "_next",
-        "_pause",
-        "_released",
-        "_told",
-        "acknowledge_at",
-        "asking",
-        "duplicates",
-        "flight",
-        "handed",
-        "owed",
-        "retransmissions",
-        "retry_at",
-        "unsent",
-    )
-
-    def __init__(self) -> None:
-        self.unsent: deque[Message] = deque()
-        """Messages that have a number and have not left."""
-        self.flight: deque[Message] = deque()
-        """Messages that have left and are not acknowledged."""
-        self._next = 0
-        """The number that the first unsent message will get."""
-        self.retry_at: float | None = None
-        """The time when messages in flight are sent again."""
-        self._pause = FIRST_RETRY
-        self.handed = 0
-        """How many messages of the peer have been handed over: those with smaller numbers."""
-        self._told = 0
-        """The last *expects* that was sent to the peer."""
-        self.acknowledge_at: float | None = None
-        """The time when an acknowledgement leaves alone."""
-        self._ahead: dict[int, Message] = {}
-        self._credits: dict[Flow, Credit] = {flow: Credit(flow) for flow in FLOWS}
-        """The peer's credit, for each flow."""
-        self.asking = 0
-        """The flows for which this endpoint has asked for credit, and has got none yet."""
-        self._released: list[tuple[Message, int]] = []
-        """Messages that waited for credit and have now got their numbers; for `released`."""
-        self.owed: tuple[Flow, ...] = ()
-        """The flows for which the peer asked for credit and has got none yet."""
-        self.retransmissions = 0
-        """Messages sent again so far."""
-        self.duplicates = 0
-        """Messages that came again, and were dropped, so far."""
+    unsent: deque[Message] = msgspec.field(default_factory=deque)
+    """Messages that have a number and have not left."""
+    flight: deque[Message] = msgspec.field(default_factory=deque)
+    """Messages that have left and are not acknowledged."""
+    _next: int = 0
+    """The number that the first unsent message will get."""
+    retry_at: float | None = None
+    """The time when messages in flight are sent again."""
+    _pause: float = msgspec.field(default_factory=lambda: FIRST_RETRY)
+    handed: int = 0
+    """How many messages of the peer have been handed over: those with smaller numbers."""
+    _told: int = 0
+    """The last *expects* that was sent to the peer."""
+    acknowledge_at: float | None = None
+    """The time when an acknowledgement leaves alone."""
+    _ahead: dict[int, Message] = {}
+    _credits: dict[Flow, Credit] = msgspec.field(default_factory=accounts)
+    """The peer's credit, for each flow."""
+    asking: int = 0
+    """The flows for which this endpoint has asked for credit, and has got none yet."""
+    _released: list[tuple[Message, int]] = []
+    """Messages that waited for credit and have now got their numbers; for `released`."""
+    owed: tuple[Flow, ...] = ()
+    """The flows for which the peer asked for credit and has got none yet."""
+    retransmissions: int = 0
+    """Messages sent again so far."""
+    duplicates: int = 0
+    """Messages that came again, and were dropped, so far."""
 
     @property
     def backlog(self) -> int:

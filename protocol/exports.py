@@ -33,6 +33,8 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
+import msgspec
+
 from .errors import ProtocolError
 
 ITEMS = 256
@@ -43,17 +45,14 @@ CAPACITY = 32 << 20
 T = TypeVar("T")
 
 
-class ExportCache(Generic[T]):
+class ExportCache(msgspec.Struct, Generic[T], eq=False):
     """One end of a pair of caches."""
 
-    __slots__ = ("_bytes", "_free", "_items")
-
-    def __init__(self) -> None:
-        self._items: OrderedDict[int, tuple[T, int]] = OrderedDict()
-        """By index: each item and its size; the one used least recently first."""
-        self._free: list[int] = []
-        """Indices, below the highest used, that have become free."""
-        self._bytes = 0
+    _items: OrderedDict[int, tuple[T, int]] = msgspec.field(default_factory=OrderedDict)
+    """By index: each item and its size; the one used least recently first."""
+    _free: list[int] = []
+    """Indices, below the highest used, that have become free."""
+    _bytes: int = 0
 
     def find(self, index: int) -> T:
         """The item at *index*, which is used now. Raises `ProtocolError` if there is none."""
@@ -84,14 +83,11 @@ class ExportCache(Generic[T]):
         return index, evicted
 
 
-class SentExports:
+class SentExports(msgspec.Struct, eq=False):
     """A sender's cache: it has the names of the items that the receiver has."""
 
-    __slots__ = ("_cache", "_indices")
-
-    def __init__(self) -> None:
-        self._cache: ExportCache[Hashable] = ExportCache()
-        self._indices: dict[Hashable, int] = {}
+    _cache: ExportCache[Hashable] = msgspec.field(default_factory=ExportCache)
+    _indices: dict[Hashable, int] = {}
 
     def export(self, name: Hashable, size: int) -> tuple[int, bool]:
         """The index of the item called *name*, and whether the message has to bring the item."""

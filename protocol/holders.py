@@ -44,31 +44,23 @@ SOME = 2_000
 """The most objects that one step deals with."""
 
 
-class HolderReport:
+class HolderReport(msgspec.Struct, eq=False):
     """The report on one look, in the making. No other code touches it, so it needs no lock."""
 
-    __slots__ = (
-        *("ahead", "alive", "edges", "exact", "found", "handles", "made", "met"),
-        *("next", "standing"),
-    )
-
-    def __init__(
-        self, rrefs: Iterable[RRefId], standing: dict[RRefId, list[RRefId]], *, exact: bool
-    ) -> None:
-        self.exact = exact
-        self.standing = standing
-        """For each object, the aliases that live here and hold it, each by a handle of its own."""
-        self.handles: dict[RRefId, int] = {}
-        """The number of handles of each object, at the moment of the finding."""
-        self.found: dict[RRefId, tuple[tuple[RRefId, ...], int]] = {}
-        """For each object, its holders by values, and the number of handles in these."""
-        self.ahead = list(dict.fromkeys(rrefs))
-        self.next = 0
-        """The place in `ahead` of the first object that `due` has not given out."""
-        self.met = set(self.ahead)
-        self.made: dict[RRefId, Grip] = {}
-        self.edges: dict[RRefId, list[RRefId]] = {}
-        self.alive: list[RRefId] = []
+    exact: bool
+    standing: dict[RRefId, list[RRefId]]
+    """For each object, the aliases that live here and hold it, each by a handle of its own."""
+    ahead: list[RRefId]
+    met: set[RRefId]
+    next: int = 0
+    """The place in `ahead` of the first object that `due` has not given out."""
+    handles: dict[RRefId, int] = {}
+    """The number of handles of each object, at the moment of the finding."""
+    found: dict[RRefId, tuple[tuple[RRefId, ...], int]] = {}
+    """For each object, its holders by values, and the number of handles in these."""
+    made: dict[RRefId, Grip] = {}
+    edges: dict[RRefId, list[RRefId]] = {}
+    alive: list[RRefId] = []
 
     def see(self, found: Found) -> None:
         """Take the finding: which values hold which objects, and by how many handles."""
@@ -115,7 +107,8 @@ class HolderReports(msgspec.Struct):
 
     def begin(self, rrefs: Iterable[RRefId], *, exact: bool) -> HolderReport:
         """Begin the report on a look at *rrefs*."""
-        return HolderReport(rrefs, self.aliases.standing(), exact=exact)
+        ahead = list(dict.fromkeys(rrefs))
+        return HolderReport(exact, self.aliases.standing(), ahead, set(ahead))
 
     def entries_of(self, rrefs: Iterable[RRefId]) -> dict[RRefId, Owner | User]:
         """The entries of those of *rrefs* that this endpoint knows."""

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from .effects import Garbage
 from .ids import ForkId, RRefId, WorkerId
 from .messages import Cut, Grip
@@ -42,47 +44,41 @@ def spread(live: set[RRefId], begin: Iterable[RRefId], edges: Edges) -> None:
                 ahead.append(rref)
 
 
-class Search:
+class Search(msgspec.Struct, eq=False):
     """A search that the endpoint *me* makes, from some of its objects; *start* is the first one."""
 
-    __slots__ = (
-        *("again", "answers", "asked", "asks", "counted", "cuts", "cutting", "first", "found"),
-        *("judged", "leads", "live", "me", "owned", "silent", "start", "unseen"),
-    )
-
-    def __init__(self, me: WorkerId, rrefs: tuple[RRefId, ...], *, cuts: bool) -> None:
-        self.me = me
-        self.start = rrefs[0]
-        self.cuts = cuts
-        """Whether it is to free the garbage that it finds, or only to report it."""
-        self.first: dict[Place, Grip] = {}
-        """What the first looks saw."""
-        self.again = False
-        """Whether the first looks are over."""
-        self.asks: list[Asked] = [(me, rrefs)]
-        """The looks to make next."""
-        self.asked: dict[int, Asked] = {}
-        """The looks without an answer."""
-        self.answers: list[tuple[Asked, tuple[Grip, ...]]] = []
-        """The answers that have not been weighed, each with its look."""
-        self.unseen: set[Place] = set()
-        """Where the next looks go: others hold the objects there, as the answers say."""
-        self.counted: dict[Place, set[ForkId]] = {}
-        """For each place, the forks that the owner counts for it."""
-        self.owned: dict[RRefId, WorkerId] = {}
-        """The owners that have answered for their objects."""
-        self.leads: dict[RRefId, list[RRefId]] = {}
-        """The edges: for each object, the objects that it leads to."""
-        self.live: set[RRefId] = set()
-        """The objects that may be alive."""
-        self.silent: set[WorkerId] = set()
-        """The endpoints that have not answered in time."""
-        self.judged = False
-        """Whether all looks are over. What `cutting` and `found` name is garbage for good."""
-        self.cutting: list[tuple[WorkerId, Cut]] = []
-        """The cuts to make, each with the owner of its object."""
-        self.found: list[Garbage] = []
-        """The findings to report."""
+    me: WorkerId
+    start: RRefId
+    asks: list[Asked]
+    """The looks to make next."""
+    cuts: bool
+    """Whether it is to free the garbage that it finds, or only to report it."""
+    first: dict[Place, Grip] = {}
+    """What the first looks saw."""
+    again: bool = False
+    """Whether the first looks are over."""
+    asked: dict[int, Asked] = {}
+    """The looks without an answer."""
+    answers: list[tuple[Asked, tuple[Grip, ...]]] = []
+    """The answers that have not been weighed, each with its look."""
+    unseen: set[Place] = set()
+    """Where the next looks go: others hold the objects there, as the answers say."""
+    counted: dict[Place, set[ForkId]] = {}
+    """For each place, the forks that the owner counts for it."""
+    owned: dict[RRefId, WorkerId] = {}
+    """The owners that have answered for their objects."""
+    leads: dict[RRefId, list[RRefId]] = {}
+    """The edges: for each object, the objects that it leads to."""
+    live: set[RRefId] = set()
+    """The objects that may be alive."""
+    silent: set[WorkerId] = set()
+    """The endpoints that have not answered in time."""
+    judged: bool = False
+    """Whether all looks are over. What `cutting` and `found` name is garbage for good."""
+    cutting: list[tuple[WorkerId, Cut]] = []
+    """The cuts to make, each with the owner of its object."""
+    found: list[Garbage] = []
+    """The findings to report."""
 
     def weigh(self) -> None:
         """Evaluate the answers. Then `asks` has the next looks, or the garbage is `judged`.

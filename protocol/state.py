@@ -45,19 +45,16 @@ class Relay(msgspec.Struct, frozen=True):
     alias: RRefId
 
 
-class Name:
+class Name(msgspec.Struct, eq=False):
     """The canonical object behind an alias's handles here, and behind requests made on them."""
 
-    __slots__ = ("canonical", "handles", "path", "requests")
-
-    def __init__(self, canonical: RRefId, path: tuple[RRefId, ...]) -> None:
-        self.canonical = canonical
-        self.path = path
-        """From the alias's target, alias by alias, to the canonical object."""
-        self.handles = 0
-        """How many of the canonical object's handles here have this name."""
-        self.requests = 0
-        """How many unanswered requests went to the canonical object under this name."""
+    canonical: RRefId
+    path: tuple[RRefId, ...]
+    """From the alias's target, alias by alias, to the canonical object."""
+    handles: int = 0
+    """How many of the canonical object's handles here have this name."""
+    requests: int = 0
+    """How many unanswered requests went to the canonical object under this name."""
 
 
 class Tables(msgspec.Struct, eq=False):
@@ -67,52 +64,52 @@ class Tables(msgspec.Struct, eq=False):
     discipline: Discipline
     now: float = 0.0
     """The time by the shell's clock, to tell the age of an entry."""
-    owners: dict[RRefId, Owner] = msgspec.field(default_factory=dict)
+    owners: dict[RRefId, Owner] = {}
     """The objects that live here."""
-    users: dict[RRefId, User] = msgspec.field(default_factory=dict)
+    users: dict[RRefId, User] = {}
     """The objects that live elsewhere and are used here."""
-    waiting: dict[CallId, Waiting] = msgspec.field(default_factory=dict)
+    waiting: dict[CallId, Waiting] = {}
     """The calls of this endpoint that are not answered yet."""
     dead: Dead = msgspec.field(default_factory=Dead)
     buried: Dead = msgspec.field(default_factory=Dead)
     """The dead that hold nothing any more: the grace after their deaths is over."""
-    causes: dict[WorkerId, str] = msgspec.field(default_factory=dict)
+    causes: dict[WorkerId, str] = {}
     """How workers died, for errors: those that died lately, and those that owned an object that is
     used here."""
-    asked: dict[WorkerId, Asked] = msgspec.field(default_factory=dict)
-    seen: dict[WorkerId, Seen] = msgspec.field(default_factory=dict)
+    asked: dict[WorkerId, Asked] = {}
+    seen: dict[WorkerId, Seen] = {}
     rrefs: int = 0
     forks: int = 0
     calls: int = 0
-    serving: dict[CallId, tuple[Descriptor, ...]] = msgspec.field(default_factory=dict)
+    serving: dict[CallId, tuple[Descriptor, ...]] = {}
     """Requests that run or wait here: the references in each."""
-    names: dict[RRefId, Name] = msgspec.field(default_factory=dict)
+    names: dict[RRefId, Name] = {}
     """For each known alias, the canonical object behind its handles and requests here."""
-    named: dict[CallId, RRefId] = msgspec.field(default_factory=dict)
+    named: dict[CallId, RRefId] = {}
     """Unanswered requests that went to a canonical object, each with the name of its handle."""
-    asking: dict[CallId, RRefId] = msgspec.field(default_factory=dict)
+    asking: dict[CallId, RRefId] = {}
     """Unanswered `AliasRef`s, each with its alias. No request has to wait for them."""
-    held: dict[RRefId, OrderedDict[CallId, Send]] = msgspec.field(default_factory=dict)
+    held: dict[RRefId, OrderedDict[CallId, Send]] = {}
     """Requests on a handle that wait for earlier ones on it, by the name of the handle."""
-    held_calls: dict[CallId, RRefId] = msgspec.field(default_factory=dict)
+    held_calls: dict[CallId, RRefId] = {}
     """The calls of all these requests, each with that name."""
-    freed: dict[RRefId, None] = msgspec.field(default_factory=dict)
+    freed: dict[RRefId, None] = {}
     """Handles with held requests of which some may leave now, at the end of the step."""
-    fetching: dict[RRefId, CallId] = msgspec.field(default_factory=dict)
+    fetching: dict[RRefId, CallId] = {}
     """Direct fetches under way; all later requests on the handle wait for them."""
-    creating: dict[RRefId, tuple[RRefId, CallId]] = msgspec.field(default_factory=dict)
+    creating: dict[RRefId, tuple[RRefId, CallId]] = {}
     """Objects being created by a method call: the object it is called on, and its pin there."""
-    making: dict[RRefId, CallId] = msgspec.field(default_factory=dict)
+    making: dict[RRefId, CallId] = {}
     """Objects that are being made here, and the request that makes each."""
-    aliases: dict[RRefId, Alias] = msgspec.field(default_factory=dict)
+    aliases: dict[RRefId, Alias] = {}
     """The aliases that live here, and those that are gone but still expect an answer."""
-    passed_on: dict[RRefId, tuple[RRefId, tuple[Effect, ...]]] = msgspec.field(default_factory=dict)
+    passed_on: dict[RRefId, tuple[RRefId, tuple[Effect, ...]]] = {}
     """Creations passed on: the alias of each, and the acknowledgements that wait for it."""
-    relayed: dict[CallId, CallId] = msgspec.field(default_factory=dict)
+    relayed: dict[CallId, CallId] = {}
     """Other requests passed on: the caller's id of each, and our own id."""
-    looking: dict[CallId, Probe] = msgspec.field(default_factory=dict)
+    looking: dict[CallId, Probe] = {}
     """Probes that wait, within a step, for the shell to tell what a request waits for."""
-    searches: dict[RRefId, Search] = msgspec.field(default_factory=dict)
+    searches: dict[RRefId, Search] = {}
     """The searches for garbage in cycles that this endpoint makes, by the object suspected."""
     looks: int = 0
     """The number of looks that it has asked for."""

@@ -40,14 +40,11 @@ Answer = bytes | int | bool | str | None
 """A `str` says why the operation could not be done."""
 
 
-class Table:
+class Table(msgspec.Struct, eq=False):
     """The keys and values of one round."""
 
-    __slots__ = ("_answers", "values")
-
-    def __init__(self) -> None:
-        self.values: dict[str, bytes] = {}
-        self._answers: dict[WorkerId, OrderedDict[int, Answer]] = {}
+    values: dict[str, bytes] = {}
+    _answers: dict[WorkerId, OrderedDict[int, Answer]] = {}
 
     def has(self, keys: tuple[str, ...]) -> bool:
         return all(key in self.values for key in keys)

@@ -38,8 +38,9 @@ class Tombstones:
         """Endpoints that died so recently that some others may not have buried them."""
         self._stored = dead
         """The table with the spans of `_dead`, under ``spans``."""
-        self._dead = Dead(dead.get("spans", ()))
+        self._dead = Dead()
         """All dead endpoints but the dying."""
+        self._dead.merge(dead.get("spans", ()))
         self._due = 0.0
         """The time when every endpoint will have buried the dying."""
         self._waits_for: dict[WorkerId, set[WorkerId]] = {}

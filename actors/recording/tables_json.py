@@ -51,7 +51,7 @@ _TABLES = {
 MOST = 20_000
 """The most entries of an endpoint whose tables are written; more would hold it up for long."""
 _MACHINES = (Owner, LendingOwner, BorrowingOwner, User, LendingUser, BorrowingUser)
-_CLASSES: dict[str, type] = {
+_CLASSES: dict[str, type[msgspec.Struct]] = {
     each.__name__: each
     for each in (
         *(*_MACHINES, Alias, Name, Asked, Dead, Loan, Seen, Waiting, Relay, Send, Resume, Search),
@@ -182,19 +182,14 @@ class _Reader:
         if name == "Cargo":
             return Cargo(descriptors=self._value(items[0][1]))
         kind = _CLASSES[name]
-        # An object that is no struct is made empty, and then filled.
-        made: Any = None if issubclass(kind, msgspec.Struct) else object.__new__(kind)
-        if kind is Alias:
-            self._seen.append(made)
         given = {field: self._value(value) for field, value in items}
         if kind in _MACHINES:
             given = {n: _few(part) if n in _FEW else _shared(part) for n, part in given.items()}
         if set(given) != set(_fields(kind)):
             raise ValueError(f"a {name} with wrong fields")
-        if made is None:
-            return kind(**given)
-        for field, value in given.items():
-            object.__setattr__(made, field, value)
+        made: Any = kind(**given)
+        if kind is Alias:
+            self._seen.append(made)
         return made
 
     def _id(self, letter: str, text: str) -> Any:
@@ -207,10 +202,7 @@ class _Reader:
         return kind(self._worker(minter), int(number))
 
 
-def _fields(kind: type) -> list[str]:
+def _fields(kind: type[msgspec.Struct]) -> list[str]:
     """The names of the fields of a machine or a message."""
-    if kind is Waiting:  # `by` is the shell's
-        return [name for name in kind.__struct_fields__ if name != "by"]
-    if issubclass(kind, msgspec.Struct):
-        return [name for name in kind.__struct_fields__ if name != "born"]
-    return [name for each in reversed(kind.__mro__) for name in getattr(each, "__slots__", ())]
+    left_out = "by" if kind is Waiting else "born"  # `by` is the shell's
+    return [name for name in kind.__struct_fields__ if name != left_out]

@@ -15,28 +15,28 @@ no beats in that time. Without the bound it would find everybody dead when it wa
 
 from __future__ import annotations
 
+import msgspec
+
 from ..ids import WorkerId
 from .limits import Timeouts
 from .state import Command, Finish, Leave, State
 
 
-class Observer:
+class Observer(msgspec.Struct, eq=False):
     """One observer of one run, with the times that it measured."""
 
-    __slots__ = ("_beats", "_call", "_called", "_last", "_quiet", "_timeouts", "lively")
-
-    def __init__(self, timeouts: Timeouts, now: float) -> None:
-        self._timeouts = timeouts
-        self._last = now
-        self._quiet: dict[WorkerId, float] = {}
-        """For each node, the seconds since its last sign of life."""
-        self._beats: dict[WorkerId, int] = {}
-        self.lively = False
-        """Whether the beats of any node ever grew: so not all had died before this one looked."""
-        self._call: tuple[int, int] | None = None
-        """The last call that is open: its round and number."""
-        self._called = 0.0
-        """Seconds for which it has been open."""
+    _timeouts: Timeouts
+    _last: float
+    """The time of the last look; at first, of its making."""
+    _quiet: dict[WorkerId, float] = {}
+    """For each node, the seconds since its last sign of life."""
+    _beats: dict[WorkerId, int] = {}
+    lively: bool = False
+    """Whether the beats of any node ever grew: so not all had died before this one looked."""
+    _call: tuple[int, int] | None = None
+    """The last call that is open: its round and number."""
+    _called: float = 0.0
+    """Seconds for which it has been open."""
 
     def look(self, state: State, now: float) -> list[Leave | Finish]:
         """The commands that *state* needs at *now*, in this order."""

@@ -86,21 +86,18 @@ class Follow(msgspec.Struct, frozen=True):
     holder: Holder
 
 
-class Campaign:
+class Campaign(msgspec.Struct, eq=False):
     """One candidate."""
 
-    __slots__ = ("_asked", "_suspects", "_vacant", "leads", "lease", "me", "term")
-
-    def __init__(self, me: str) -> None:
-        """*me*: a name that no other candidate has, and no earlier life of this one."""
-        self.me = me
-        self.term = 0
-        """The term of the latest registrar that this candidate has heard of."""
-        self.leads = False
-        self.lease = 0
-        self._suspects = True
-        self._vacant = False
-        self._asked: Question | None = None
+    me: str
+    """A name that no other candidate has, and no earlier life of this one."""
+    term: int = 0
+    """The term of the latest registrar that this candidate has heard of."""
+    leads: bool = False
+    lease: int = 0
+    _suspects: bool = True
+    _vacant: bool = False
+    _asked: Question | None = None
 
     def suspect(self) -> None:
         """This host no longer hears of the registrar."""

@@ -44,32 +44,20 @@ class Refused(msgspec.Struct, frozen=True):
     """Store -> registrar: there is a later registrar, or you have lost your lease."""
 
 
-class Ledger:
+class Ledger(msgspec.Struct, eq=False):
     """The changes of one registrar in one term."""
 
-    __slots__ = (
-        "_changes",
-        "_flying",
-        "_free",
-        "_held",
-        "_number",
-        "_revision",
-        "_waiting",
-        "term",
-    )
-
-    def __init__(self, term: int, revision: int) -> None:
-        """*revision* is that of the last write in the store when this registrar read the facts."""
-        self.term = term
-        self._revision = revision
-        self._number = 0
-        self._changes: dict[str, bytes | None] = {}
-        self._waiting: list[object] = []
-        """Messages that wait for the changes."""
-        self._flying: Write | None = None
-        self._held: list[object] = []
-        """Messages that wait for the write under way, and for no later one."""
-        self._free: list[object] = []
+    term: int
+    _revision: int
+    """The store's, at its last write; at first, when this registrar read the facts."""
+    _number: int = 0
+    _changes: dict[str, bytes | None] = {}
+    _waiting: list[object] = []
+    """Messages that wait for the changes."""
+    _flying: Write | None = None
+    _held: list[object] = []
+    """Messages that wait for the write under way, and for no later one."""
+    _free: list[object] = []
 
     def change(self, key: str, value: bytes | None) -> None:
         """The fact *key* is *value* from now on; None: it is gone."""

@@ -20,17 +20,14 @@ class Unanswered(msgspec.Struct, frozen=True):
     request: Any
 
 
-class RegistrarLine:
+class RegistrarLine(msgspec.Struct, eq=False):
     """The line of one registrar proxy."""
 
-    __slots__ = ("_number", "kept", "registrar", "term")
-
-    def __init__(self) -> None:
-        self.term = 0
-        self.registrar: Any = None
-        """The address of the registrar of that term."""
-        self.kept: dict[int, Unanswered] = {}
-        self._number = 0
+    term: int = 0
+    registrar: Any = None
+    """The address of the registrar of that term."""
+    kept: dict[int, Unanswered] = {}
+    _number: int = 0
 
     def keep(self, request: object) -> Unanswered:
         """Number and keep a new *request*; the caller sends it, if there is a registrar."""

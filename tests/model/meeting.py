@@ -20,29 +20,21 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 
 from farref.protocol.errors import RendezvousError
 from farref.protocol.ids import WorkerId
-from farref.protocol.rendezvous import (
-    Attendant,
-    Close,
-    Leave,
-    Membership,
-    Observer,
-    RendezvousRun,
-    RoundLimits,
-    Seat,
-    State,
-    Timeouts,
-    decode,
-    encode,
-)
+from farref.protocol.rendezvous.attendant import Attendant
+from farref.protocol.rendezvous.codec import decode, encode
+from farref.protocol.rendezvous.limits import RoundLimits, Timeouts
+from farref.protocol.rendezvous.observer import RendezvousRun
 from farref.protocol.rendezvous.ranks import natural
+from farref.protocol.rendezvous.state import Close, Leave, Membership, Seat, State
 
 from .explorer import Exploration, Mistake, Model, explore
+from .state import clone, freeze
 
 FAIR_TICKS = 6
 """After this many further ticks without other events, everything that can end has ended."""
@@ -102,32 +94,6 @@ class Node:
     @property
     def present(self) -> bool:
         return self.phase in ("joining", "member")
-
-
-Machine = TypeVar("Machine", Attendant, Observer, RendezvousRun)
-
-
-def clone(machine: Machine) -> Machine:
-    """A copy to try a step on. `state.clone` could do it, but would take most of the time."""
-    copy = object.__new__(type(machine))
-    for name in machine.__slots__:
-        value = getattr(machine, name)
-        if isinstance(value, Observer):
-            value = clone(value)
-        elif isinstance(value, dict | list):
-            value = value.copy()
-        setattr(copy, name, value)
-    return copy
-
-
-def freeze(machine: Attendant | Observer) -> Hashable:
-    values: list[Hashable] = []
-    for name in machine.__slots__:
-        value = getattr(machine, name)
-        if isinstance(value, Observer):
-            value = freeze(value)
-        values.append(frozenset(value.items()) if isinstance(value, dict) else value)
-    return tuple(values)
 
 
 class World(NamedTuple):

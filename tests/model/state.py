@@ -68,6 +68,7 @@ def _is_machine(kind: type[Any]) -> bool:
         kind.__module__.startswith("farref.protocol.")
         and not issubclass(kind, tuple | Enum)
         and not (issubclass(kind, msgspec.Struct) and kind.__struct_config__.frozen)
+        and not getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
     )
 
 

@@ -14,7 +14,8 @@ def seen(holders: list[int]) -> Search:
 
     One answer may bring more than was asked.
     """
-    made = Search(A, (RRefId(A, 0),), cuts=True)
+    start = RRefId(A, 0)
+    made = Search(A, start, [(A, (start,))], cuts=True)
     grips = [
         Grip(rref=RRefId(A, number), stamp=1, by=(RRefId(A, holder),), owned=True)
         for number, holder in enumerate(holders)
