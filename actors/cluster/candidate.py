@@ -26,18 +26,16 @@ import msgspec
 from thespian.actors import ActorAddress, ActorExitRequest, WakeupMessage
 
 from ...printable import logger
-from ...protocol.succession import (
+from ...protocol.succession.campaign import (
     Campaign,
     Deposed,
     Follow,
     Grant,
     Holder,
-    Ledger,
-    Refused,
     Stand,
     TakeOver,
-    Write,
 )
+from ...protocol.succession.ledger import Ledger, Refused, Write
 from ...serialization.failures import details_of
 from ..base import signals
 from ..core.threads import Threads

@@ -32,7 +32,7 @@ from thespian.actors import ActorAddress
 
 from ...protocol.errors import ProtocolError
 from ...protocol.ids import WorkerId
-from ...protocol.succession import Ledger
+from ...protocol.succession.ledger import Ledger
 from ..wire import messages as wire
 from ..wire.settings import Settings
 from .facts import Noted

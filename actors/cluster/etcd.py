@@ -26,22 +26,20 @@ from typing import Any
 import msgspec
 
 from ...protocol.errors import SystemDownError
-from ...protocol.succession import (
+from ...protocol.succession.campaign import (
     Answer,
     Expired,
     Grant,
     Granted,
     Holder,
     Question,
-    Refused,
     Renew,
     Renewed,
     Stand,
     Vacant,
     WhoLeads,
-    Write,
-    Written,
 )
+from ...protocol.succession.ledger import Refused, Write, Written
 from .gateway import Gateway, NoAnswer
 
 SYSTEMS = "farref/systems/"

@@ -16,7 +16,7 @@ from thespian.actors import ActorAddress
 
 from ...protocol.dead import Span
 from ...protocol.ids import WorkerId
-from ...protocol.succession import Ledger
+from ...protocol.succession.ledger import Ledger
 from ..base.addresses import MAX_PORT, Address, is_address
 from .etcd import UnreadableError
 from .members import Creating, Host, RegisteredEndpoint

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from thespian.actors import ActorAddress
 
 from ...protocol.ids import WorkerId
-from ...protocol.succession import RegistrarLine
+from ...protocol.succession.line import RegistrarLine
 from ..wire import messages as wire
 
 Addressed = tuple[ActorAddress | None, object]

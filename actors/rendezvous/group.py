@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from ...protocol.errors import FarrefError, RendezvousError, RendezvousTimeoutError
 from ...protocol.ids import WorkerId
-from ...protocol.rendezvous import Join, RoundLimits, Timeouts
+from ...protocol.rendezvous.limits import RoundLimits, Timeouts
+from ...protocol.rendezvous.state import Join
 from ..core.current import frame
 from ..wire.messages import WorkerInfo
 from ..wire.settings import LONGEST, check_timeout

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ...protocol.rendezvous import RoundLimits, Timeouts
+from ...protocol.rendezvous.limits import RoundLimits, Timeouts
 
 T = TypeVar("T")
 _TIMES = {

@@ -11,7 +11,9 @@ import msgspec
 
 from ...protocol.errors import RendezvousStateError
 from ...protocol.ids import WorkerId
-from ...protocol.rendezvous import Command, Join, Leave, RendezvousRun, State, Timeouts
+from ...protocol.rendezvous.limits import Timeouts
+from ...protocol.rendezvous.observer import RendezvousRun
+from ...protocol.rendezvous.state import Command, Join, Leave, State
 from ...protocol.store import Op, Table
 from ..wire.messages import WorkerInfo
 

@@ -26,7 +26,8 @@ from ...protocol.errors import (
     RendezvousStateError,
 )
 from ...protocol.ids import WorkerId
-from ...protocol.rendezvous import Close, Command, Join, Leave, RoundLimits, State, Timeouts
+from ...protocol.rendezvous.limits import RoundLimits, Timeouts
+from ...protocol.rendezvous.state import Close, Command, Join, Leave, State
 from ...protocol.store import Op, Table
 from ..core.current import frame
 from ..handles.front import Front

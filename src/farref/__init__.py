@@ -76,7 +76,7 @@ if TYPE_CHECKING:
         RendezvousParameters,
     )
     from .actors.rendezvous.store import AwaitableStore, Store
-    from .protocol.rendezvous import Timeouts as RendezvousTimeouts
+    from .protocol.rendezvous.limits import Timeouts as RendezvousTimeouts
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # the program decides what is shown
 
@@ -165,7 +165,7 @@ _LATER: Final = {
     "RendezvousHandlerCreator": "actors.rendezvous.handler:RendezvousHandlerCreator",
     "RendezvousHandlerRegistry": "actors.rendezvous.handler:RendezvousHandlerRegistry",
     "RendezvousParameters": "actors.rendezvous.handler:RendezvousParameters",
-    "RendezvousTimeouts": "protocol.rendezvous:Timeouts",
+    "RendezvousTimeouts": "protocol.rendezvous.limits:Timeouts",
     "Snapshot": "actors.inspect.snapshot:Snapshot",
     "Store": "actors.rendezvous.store:Store",
     "references": "actors.inspect.inspection:references",

@@ -20,12 +20,14 @@ from farref.actors.core.peers import Peers
 from farref.actors.wire.messages import AllocateId, EndpointJoin, Exited, Lookup, Spawn
 from farref.protocol.delivery import Packet
 from farref.protocol.ids import WorkerId
-from farref.protocol.messages import Tell
-from farref.protocol.rendezvous import Join, Leave, RendezvousRun, RoundLimits, State, Timeouts
+from farref.protocol.messages import Cargo, Tell
+from farref.protocol.rendezvous.limits import RoundLimits, Timeouts
+from farref.protocol.rendezvous.observer import RendezvousRun
+from farref.protocol.rendezvous.state import Join, Leave, State
 from farref.protocol.store import Op, Table
 
 from ..counting import functions, instructions
-from ..protocol.test_growth import FEW, MANY, NOTHING
+from ..protocol.test_growth import FEW, MANY
 from .cluster.test_elected import Term
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 DUTIES_UNCHECKED = "it counts functions"
 
-MESSAGE = Tell(cargo=NOTHING)
+MESSAGE = Tell(cargo=Cargo())
 ME = WorkerId("me", 1)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from farref.protocol.rendezvous import RoundLimits
+from farref.protocol.rendezvous.limits import RoundLimits
 
 from .meeting import Meeting
 

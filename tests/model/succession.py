@@ -48,7 +48,7 @@ from farref.actors.wire.messages import (
 )
 from farref.actors.wire.settings import Settings
 from farref.protocol.ids import WorkerId
-from farref.protocol.succession import (
+from farref.protocol.succession.campaign import (
     Campaign,
     Deposed,
     Expired,
@@ -56,17 +56,14 @@ from farref.protocol.succession import (
     Grant,
     Granted,
     Holder,
-    Ledger,
-    Refused,
     Renew,
     Renewed,
     Stand,
     TakeOver,
     Vacant,
     WhoLeads,
-    Write,
-    Written,
 )
+from farref.protocol.succession.ledger import Ledger, Refused, Write, Written
 
 from .explorer import Exploration, Mistake, Model, explore
 

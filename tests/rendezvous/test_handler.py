@@ -29,7 +29,7 @@ from farref.elastic import (
     Timeouts,
 )
 from farref.elastic.etcd import EtcdRendezvousBackend, client
-from farref.protocol.rendezvous import decode
+from farref.protocol.rendezvous.codec import decode
 
 from ..ports import free_ports
 from ..waiting import eventually
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from farref.elastic import RendezvousBackend
-    from farref.protocol.rendezvous import State
+    from farref.protocol.rendezvous.state import State
 
     Runs = Callable[..., "MemoryRun"]
     """Makes a run for so many nodes."""

@@ -27,7 +27,7 @@ from farref.elastic.embedded import KEY, Place
 from farref.elastic.endpoints import RendezvousEndpoint
 from farref.elastic.etcd import EtcdRendezvousBackend, client
 from farref.elastic.network import own_address, within
-from farref.protocol.rendezvous import decode
+from farref.protocol.rendezvous.codec import decode
 
 from ..marks import TORCH
 from ..ports import free_ports

@@ -26,7 +26,8 @@ from ..protocol.errors import (
     RendezvousStateError,
     RendezvousTimeoutError,
 )
-from ..protocol.rendezvous import Member, Timeouts
+from ..protocol.rendezvous.limits import Timeouts
+from ..protocol.rendezvous.state import Member
 from .api import PrefixStore, RendezvousBackend, RendezvousInfo, RendezvousStoreInfo, Token
 from .handler import DynamicRendezvousHandler, EtcdRendezvousHandler, create_handler
 from .service import ServiceRendezvousBackend

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from ..protocol.rendezvous import Member
+from ..protocol.rendezvous.state import Member
 
 Token = Any
 """A backend returns it with a state, to recognise later whether that state is still stored."""

@@ -29,15 +29,10 @@ from typing import TypeVar
 from ..printable import logger
 from ..protocol.errors import RendezvousConnectionError, RendezvousError, RendezvousStateError
 from ..protocol.ids import WorkerId
-from ..protocol.rendezvous import (
-    Attendant,
-    Membership,
-    RoundLimits,
-    State,
-    Timeouts,
-    decode,
-    encode,
-)
+from ..protocol.rendezvous.attendant import Attendant
+from ..protocol.rendezvous.codec import decode, encode
+from ..protocol.rendezvous.limits import RoundLimits, Timeouts
+from ..protocol.rendezvous.state import Membership, State
 from .api import RendezvousBackend
 from .network import start_thread
 

@@ -22,7 +22,7 @@ from ..actors.base.errors import InvalidAddress
 from ..actors.rendezvous.handler import RendezvousParameters
 from ..printable import logger
 from ..protocol.errors import RendezvousConnectionError
-from ..protocol.rendezvous import Timeouts
+from ..protocol.rendezvous.limits import Timeouts
 from . import embedded
 from .api import RendezvousBackend
 from .c10d import C10dRendezvousBackend, tcp_store

@@ -17,7 +17,8 @@ from ..actors.rendezvous.handler import (
 from ..printable import logger
 from ..protocol.errors import RendezvousError
 from ..protocol.ids import WorkerId
-from ..protocol.rendezvous import Membership, RoundLimits, Timeouts
+from ..protocol.rendezvous.limits import RoundLimits, Timeouts
+from ..protocol.rendezvous.state import Membership
 from .api import PrefixStore, RendezvousBackend, RendezvousInfo, RendezvousStoreInfo
 from .attendance import Attendance
 

@@ -26,7 +26,8 @@ from ..protocol.errors import (
     RendezvousGracefulExitError,
     RendezvousTimeoutError,
 )
-from ..protocol.rendezvous import Membership, Timeouts
+from ..protocol.rendezvous.limits import Timeouts
+from ..protocol.rendezvous.state import Membership
 from .api import RendezvousStoreInfo
 from .c10d import tcp_store
 from .endpoints import RendezvousEndpoint, positive

@@ -27,7 +27,7 @@ from farref.actors.wire.messages import (
 )
 from farref.actors.wire.settings import Settings
 from farref.protocol.ids import WorkerId
-from farref.protocol.succession import Ledger, Written
+from farref.protocol.succession.ledger import Ledger, Written
 
 SETTINGS = Settings(silence=1.0)
 

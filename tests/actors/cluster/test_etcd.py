@@ -21,20 +21,18 @@ import pytest
 
 from farref import System, SystemDownError, WorkerDiedError, remote, rpc_sync
 from farref.actors.cluster.etcd import EtcdStore
-from farref.protocol.succession import (
+from farref.protocol.succession.campaign import (
     Expired,
     Grant,
     Granted,
     Holder,
-    Refused,
     Renew,
     Renewed,
     Stand,
     Vacant,
     WhoLeads,
-    Write,
-    Written,
 )
+from farref.protocol.succession.ledger import Refused, Write, Written
 from farref.testing import assert_nothing_held, until
 
 from ...base.kit import alive

@@ -21,7 +21,8 @@ import pytest
 from farref import RRef, System, SystemDownError, WorkerDiedError, rpc_sync
 from farref.actors.cluster import registrar_proxy
 from farref.actors.cluster.etcd import EtcdStore
-from farref.protocol.succession import Refused, Renew, Renewed, WhoLeads, Write, Written
+from farref.protocol.succession.campaign import Renew, Renewed, WhoLeads
+from farref.protocol.succession.ledger import Refused, Write, Written
 from farref.testing import assert_nothing_held, until
 
 from ...etcd import HERE, Etcd, RefusedError, Slow, coded

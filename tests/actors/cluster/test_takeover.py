@@ -31,15 +31,8 @@ from farref.actors.wire.messages import (
 )
 from farref.actors.wire.settings import Settings
 from farref.protocol.ids import WorkerId
-from farref.protocol.succession import (
-    Campaign,
-    Grant,
-    Ledger,
-    Refused,
-    Stand,
-    TakeOver,
-    WhoLeads,
-)
+from farref.protocol.succession.campaign import Campaign, Grant, Stand, TakeOver, WhoLeads
+from farref.protocol.succession.ledger import Ledger, Refused
 
 from ...model.succession import ModelStore
 

@@ -18,23 +18,12 @@ from farref.protocol.errors import (
     RendezvousTimeoutError,
 )
 from farref.protocol.ids import WorkerId
-from farref.protocol.rendezvous import (
-    Attendant,
-    Beat,
-    Close,
-    Finish,
-    Join,
-    Leave,
-    Membership,
-    Observer,
-    RendezvousRun,
-    RoundLimits,
-    State,
-    Timeouts,
-    decode,
-    encode,
-)
+from farref.protocol.rendezvous.attendant import Attendant
+from farref.protocol.rendezvous.codec import decode, encode
+from farref.protocol.rendezvous.limits import RoundLimits, Timeouts
+from farref.protocol.rendezvous.observer import Observer, RendezvousRun
 from farref.protocol.rendezvous.ranks import natural, ranked
+from farref.protocol.rendezvous.state import Beat, Close, Finish, Join, Leave, Membership, State
 
 TWO = RoundLimits(2, 2)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from farref.protocol.succession import (
+from farref.protocol.succession.campaign import (
     Campaign,
     Deposed,
     Expired,
@@ -10,17 +10,15 @@ from farref.protocol.succession import (
     Grant,
     Granted,
     Holder,
-    Ledger,
-    RegistrarLine,
     Renew,
     Renewed,
     Stand,
     TakeOver,
     Vacant,
     WhoLeads,
-    Written,
 )
-from farref.protocol.succession.ledger import MOST
+from farref.protocol.succession.ledger import MOST, Ledger, Written
+from farref.protocol.succession.line import RegistrarLine
 
 
 def leading() -> Campaign:
