@@ -6,6 +6,7 @@ would show the effect instead of the reason.
 
 from __future__ import annotations
 
+from ..plurals import plural
 from ..protocol.borrowing import BorrowingUser
 from ..protocol.context import Context
 from ..protocol.delivery import Channel, Packet
@@ -32,7 +33,7 @@ from ..protocol.messages import (
 )
 from ..protocol.owner import Owner
 from ..protocol.user import User
-from .show import lent_by_owner, listed, request_name
+from .show import listed, request_name
 
 
 def why_kept(context: Context, rref: RRefId) -> str:
@@ -52,14 +53,10 @@ def owner_keeps(owner: Owner) -> list[str]:
         reasons.append("its creation has not come yet")
     elif not owner.resolved and owner.alias is None:
         reasons.append("it has no value yet")
-    if owner.handles:
-        reasons.append(_handles(owner.handles))
-    if owner.messages:
-        reasons.append(_messages(owner.messages))
-    lent = lent_by_owner(owner)
-    if forks := [f"{fork} of {to}" for fork, to in owner.forks.items() if fork not in lent]:
+    reasons += _held(owner)
+    if forks := [f"{fork} of {to}" for fork, to in owner.forks.items() if fork not in owner.lent]:
         reasons.append(f"{_subject('fork', 'forks', forks)} known")
-    reasons += _lent([f"{fork} at {to}" for fork, to in lent.items()])
+    reasons += _lent([f"{fork} at {to}" for fork, to in owner.lent.items()])
     if owner.pending:
         reasons.append(_unanswered(owner.pending))
     if owner.running:
@@ -76,10 +73,7 @@ def user_keeps(user: User, lent: set[ForkId]) -> list[str]:
     reasons: list[str] = []
     if user.lost:
         reasons.append(f"{user.owner}, the owner, is dead")
-    if user.handles:
-        reasons.append(_handles(user.handles))
-    if user.messages:
-        reasons.append(_messages(user.messages))
+    reasons += _held(user)
     if user.requested is not None:
         reasons.append(f"fork {user.requested} is not confirmed")
     if isinstance(user, LendingUser):
@@ -89,12 +83,22 @@ def user_keeps(user: User, lent: set[ForkId]) -> list[str]:
     reasons += _lent([f"{fork} at {to}" for fork, to in user.children.items() if fork in lent])
     if user.pending:
         reasons.append(_unanswered(user.pending))
-    if isinstance(user, LendingUser) and user.loans:
+    if user.loans:
         loans = [str(fork) for fork in sorted(user.loans)]
         reasons.append(f"{_subject('loan', 'loans', loans)} for a call that runs")
     if isinstance(user, BorrowingUser) and not user.known:
         reasons += _not_known(user)
     return reasons
+
+
+def _held(entry: Owner | User) -> list[str]:
+    """The handles, and the messages that are being handled."""
+    counts = (("handle", entry.handles, "held"), ("message", entry.messages, "being handled"))
+    return [
+        f"{count:,} {plural(noun, count)} {'is' if count == 1 else 'are'} {how}"
+        for noun, count, how in counts
+        if count
+    ]
 
 
 def _not_known(user: BorrowingUser) -> list[str]:
@@ -164,11 +168,8 @@ def _aliases_of(context: Context, rref: RRefId) -> str:
     owner = context.owners.get(rref)
     if owner is None:
         return f"nothing of {rref} any more"
-    return (
-        f"the aliases {listed(map(str, owner.aliases))} of {rref}"
-        if owner.aliases
-        else (f"no alias of {rref}")
-    )
+    aliases = listed(map(str, owner.aliases))
+    return f"the aliases {aliases} of {rref}" if aliases else f"no alias of {rref}"
 
 
 def why_queued(context: Context, message: Message) -> str | None:
@@ -196,14 +197,6 @@ def why_dropped(me: WorkerId, sender: WorkerId, packet: Packet, channel: Channel
     if last < channel.handed:
         return f"({me} drops it: all below {channel.handed} came before)"
     return f"({me} keeps it back: {channel.handed} has not come yet)"
-
-
-def _handles(count: int) -> str:
-    return "1 handle is held" if count == 1 else f"{count:,} handles are held"
-
-
-def _messages(count: int) -> str:
-    return "1 message is being handled" if count == 1 else f"{count:,} messages are being handled"
 
 
 def _unanswered(pending: set[CallId]) -> str:

@@ -39,7 +39,6 @@ from ..protocol.effects import (
     Weigh,
 )
 from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
-from ..protocol.lending import LendingOwner, LendingUser
 from ..protocol.messages import (
     Call,
     Cargo,
@@ -58,7 +57,7 @@ from ..protocol.messages import (
 )
 from ..protocol.owner import Owner
 from ..protocol.state import Name, Waiting
-from ..protocol.user import User
+from ..protocol.user import Loan, User
 
 SHORTEST_RUN = 4
 """Fewer equal lines than this are shown one by one."""
@@ -328,7 +327,7 @@ def owner_text(me: WorkerId, owner: Owner) -> str:
         _counted("handle", owner.handles),
         _counted("message", owner.messages),
         _each("known fork", (f"{fork} of {to}" for fork, to in owner.forks.items())),
-        _each("lent", (f"{fork} to {to}" for fork, to in lent_by_owner(owner).items())),
+        _each("lent", (f"{fork} to {to}" for fork, to in owner.lent.items())),
         _each("unanswered", map(str, sorted(owner.pending))),
         "busy" if owner.running else "",
         "not serial" if not owner.serial else "",
@@ -344,10 +343,7 @@ def _alias_text(alias: Alias) -> str:
     """``alias of B/1``, and the canonical object of the chain."""
     if alias.canonical is None:
         return f"alias of {alias.target}"
-    via = (
-        "" if alias.canonical == alias.target else f" by way of {listed(map(str, alias.path[:-1]))}"
-    )
-    return f"alias of {alias.canonical}, known to have a value{via}"
+    return f"alias of {alias.canonical}, known to have a value{_way(alias.path)}"
 
 
 def name_text(me: WorkerId, rref: RRefId, name: Name) -> str:
@@ -364,13 +360,14 @@ def _for_whom(waiting: Waiting) -> str:
 
 def user_text(me: WorkerId, user: User) -> str:
     """``C uses A/1 of B: 1 handle; requested A/2; owed A/2 to A``."""
-    lent = user.lent if isinstance(user, LendingUser) else {}
+    lent = user.lent
     parts = [
         "lost" if user.lost else "",
         _counted("handle", user.handles),
         _counted("message", user.messages),
         _each("known fork", map(str, sorted(user.known))),
-        *_borrower_parts(user),
+        *(_loan_text(fork, loan) for fork, loan in user.loans.items()),
+        *(_borrower_parts(user) if isinstance(user, BorrowingUser) else ()),
         "" if user.requested is None else f"{_asking(user)} {user.requested}",
         _each("owed", (f"{fork} to {parent}" for fork, parent in user.owed.items())),
         _each("pinned child", (f"{f} at {to}" for f, to in user.children.items() if f not in lent)),
@@ -380,21 +377,15 @@ def user_text(me: WorkerId, user: User) -> str:
     return f"{me} uses {user.rref} of {user.owner}: {'; '.join(filter(None, parts))}"
 
 
-def lent_by_owner(owner: Owner) -> dict[ForkId, WorkerId]:
-    """The owner's own loans that are not returned."""
-    return owner.lent if isinstance(owner, LendingOwner) else {}
+def _loan_text(fork: ForkId, loan: Loan) -> str:
+    who = "the dead" if loan.lender is None else loan.lender
+    return f"loan {fork} of {who}{' (counted)' if loan.counted else ''}"
 
 
-def _borrower_parts(user: User) -> Iterator[str]:
-    """The loans to this endpoint, and those further down, that the user's discipline records."""
-    if isinstance(user, LendingUser):
-        for fork, loan in user.loans.items():
-            who = "the dead" if loan.lender is None else loan.lender
-            yield f"loan {fork} of {who}{' (counted)' if loan.counted else ''}"
-    if isinstance(user, BorrowingUser):
-        yield "" if user.guardian is None else f"guardian {user.guardian}"
-        yield _each("reported", map(str, sorted(user.reported)))
-        yield _each("borrower", map(_item, user.borrowers.items()))
+def _borrower_parts(user: BorrowingUser) -> Iterator[str]:
+    yield "" if user.guardian is None else f"guardian {user.guardian}"
+    yield _each("reported", map(str, sorted(user.reported)))
+    yield _each("borrower", map(_item, user.borrowers.items()))
 
 
 def _asking(user: User) -> str:
