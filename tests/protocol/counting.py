@@ -11,23 +11,28 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from string import ascii_letters
 
 from farref.actors.recording.tracefile import FileSink
 from farref.actors.recording.tracing import Tracer
 from farref.protocol.context import Context
-from farref.protocol.ids import WorkerId
-from farref.protocol.messages import Call, Cargo, Create, Fetch, Invoke, Message, Reply, Tell
-from farref.trace import read
-from farref.world.net import Net
+from farref.protocol.effects import Effect, Settle
+from farref.protocol.ids import CallId, RRefId, WorkerId
+from farref.protocol.messages import (
+    Call,
+    Cargo,
+    Create,
+    Fetch,
+    Invoke,
+    Message,
+    Reply,
+    Request,
+    Tell,
+)
+from farref.protocol.sharing import Sharing
+from farref.trace import Story, read
+from farref.world.net import Net, Transit
 from farref.world.shell import Shell
-
-if TYPE_CHECKING:
-    from farref.protocol.effects import Effect, Settle
-    from farref.protocol.ids import RRefId
-    from farref.protocol.messages import Request
-    from farref.protocol.sharing import Sharing
-    from farref.trace import Story
 
 USER = (Call, Create, Fetch, Invoke, Reply, Tell)
 
@@ -36,7 +41,7 @@ class Node(Shell):
     """The endpoint *at* of *world*."""
 
     def __init__(self, world: World, at: str) -> None:
-        me = WorkerId(at, 0)
+        me = WorkerId(at, 2 * int(at.strip(ascii_letters) or 0))  # no two follow each other
         tracer = None
         if world.trace:
             tracer = Tracer(me)
@@ -62,8 +67,12 @@ class Node(Shell):
         self.world.results = list(self.unpickle(effect.reply.cargo))
         self.finish(effect.reply)
 
+    def awaited(self, run: CallId) -> tuple[CallId | None, int, str]:
+        """No function waits."""
+        return None, 0, ""
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, eq=False)
 class Task:
     """A function or handler that runs at *node*, and its handles."""
 
@@ -106,22 +115,25 @@ class World(Net[Node]):
         """The references of the last reply: handles of the caller."""
         self.control: Counter[str] = Counter()
         """Control messages between two endpoints, by kind."""
+        self.shut: set[tuple[str, str]] = set()
+        """The ways on which messages stay, each a sender and a receiver."""
+        self.kept: list[Transit] = []
 
     # ---- programs
 
     def own(self, at: str, *inside: RRefId) -> RRefId:
         """``RRef(value)``; the value takes over the handles *inside*."""
-        node = self._node(at)
+        node = self[at]
         rref = node.context.own()
         node.inside[rref] = inside
         return rref
 
     def remote(self, at: str, to: str, *refs: RRefId) -> RRefId:
         """``remote(to, f, args=refs)``; `running` returns the task, which has no reply."""
-        node, worker = self._node(at), WorkerId(to, 0)
+        node, worker = self[at], self[to].me
         cargo = Cargo(descriptors=node.lend(worker, refs, replies=False))
         rref, effects = node.context.create(worker, cargo)
-        self._rest(node, effects)
+        self.rest(node, effects)
         return rref
 
     def made(self, at: str, to: str) -> RRefId:
@@ -132,34 +144,34 @@ class World(Net[Node]):
 
     def call(self, at: str, to: str, *refs: RRefId) -> Task:
         """``rpc_async(to, f, args=refs)``."""
-        node, worker = self._node(at), WorkerId(to, 0)
+        node, worker = self[at], self[to].me
         cargo = Cargo(descriptors=node.lend(worker, refs))
-        self._rest(node, node.context.call(worker, cargo)[1])
+        self.rest(node, node.context.call(worker, cargo)[1])
         return self.running(to)
 
     def method(self, at: str, on: RRefId, *refs: RRefId) -> Task:
         """``on.rpc_async().f(*refs)``."""
-        node = self._node(at)
+        node = self[at]
         cargo = Cargo(descriptors=node.lend(node.context.owner_of(on), refs))
-        self._rest(node, node.context.invoke(on, cargo)[1])
+        self.rest(node, node.context.invoke(on, cargo)[1])
         return self.tasks[-1]  # not on its owner if *on* is an alias
 
     def fetch(self, at: str, rref: RRefId, *, direct: bool = False) -> None:
         """``rref.future()``, or with *direct* ``rref.to_here()``."""
-        node = self._node(at)
-        self._rest(node, node.context.fetch(rref, direct=direct)[1])
+        node = self[at]
+        self.rest(node, node.context.fetch(rref, direct=direct)[1])
 
     def tell(self, at: str, to: str, *refs: RRefId) -> Task:
         """``send(to, message)``."""
-        node, worker = self._node(at), WorkerId(to, 0)
+        node, worker = self[at], self[to].me
         cargo = Cargo(descriptors=node.fork(worker, refs))
-        self._rest(node, node.context.tell(worker, cargo))
+        self.rest(node, node.context.tell(worker, cargo))
         return self.running(to)
 
     def drop(self, at: str, *rrefs: RRefId) -> None:
         """Drop handles of *at*."""
-        node = self._node(at)
-        self._rest(node, node.context.drop(*rrefs))
+        node = self[at]
+        self.rest(node, node.context.drop(*rrefs))
 
     def running(self, at: str) -> Task:
         """The task that began last at *at*."""
@@ -182,16 +194,24 @@ class World(Net[Node]):
     # ---- the net
 
     def send(self, sender: WorkerId, to: WorkerId, message: Message) -> None:
-        """Make the receiver if this is its first message, and send *message*."""
-        self._node(to.name)
-        super().send(sender, to, message)
+        """Send *message*, or keep it if its way is shut."""
+        if (sender.name, to.name) in self.shut:
+            self.kept.append(Transit(sender, to, message))
+        else:
+            super().send(sender, to, message)
 
-    def _node(self, at: str) -> Node:
+    def deliver_first(self) -> None:
+        """The first kept message arrives."""
+        self.arrive(self.kept.pop(0))
+        self.settle()
+
+    def __getitem__(self, at: str) -> Node:
+        """The endpoint *at*, made now if it is new."""
         if at not in self.endpoints:
             self.endpoints[at] = Node(self, at)
         return self.endpoints[at]
 
-    def _rest(self, node: Node, effects: list[Effect]) -> None:
+    def rest(self, node: Node, effects: list[Effect]) -> None:
         """Carry out *effects*, and deliver until nothing is in flight."""
         node.obey(effects)
         self.settle()

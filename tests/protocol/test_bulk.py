@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,16 +16,12 @@ from farref.protocol.bulk import KINDS, MOST, TOO_LARGE, apart, together
 from farref.protocol.columns import MANY
 from farref.protocol.context import Context
 from farref.protocol.delivery import Packet
-from farref.protocol.effects import Confirmed, Send
+from farref.protocol.effects import Confirmed, Effect, Send
 from farref.protocol.errors import ProtocolError
 from farref.protocol.ids import ForkId, RRefId, WorkerId
-from farref.protocol.messages import BY_NAME, Ack, Bulk, Delete, ForkRequest
+from farref.protocol.messages import BY_NAME, Ack, Bulk, Delete, ForkRequest, InBulk
 
 from ..packets import carried, written
-
-if TYPE_CHECKING:
-    from farref.protocol.effects import Effect
-    from farref.protocol.messages import InBulk
 
 WORKERS = [WorkerId(name, number) for name, number in (("A", 1), ("B", 2), ("C", 1 << 61))]
 A, B, C = WORKERS

@@ -6,19 +6,15 @@ Each rule of `protocol.exports` has a mutant here: the same run without the rule
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from farref.protocol import credit, exports
-from farref.protocol.delivery import Channel
+from farref.protocol.delivery import Channel, Packet
 from farref.protocol.errors import ProtocolError
 from farref.protocol.exports import ExportCache, SentExports
-from farref.protocol.messages import FLOWS, Cargo, Tell
-
-if TYPE_CHECKING:
-    from farref.protocol.delivery import Packet
-    from farref.protocol.messages import Flow, Message
+from farref.protocol.messages import FLOWS, Cargo, Flow, Message, Tell
 
 SEEDS = 60
 ITEMS = 12

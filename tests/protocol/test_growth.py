@@ -7,289 +7,208 @@ any machine. A loop within a function in C is not seen: such a one needs a reade
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
-from farref.protocol.context import Context
-from farref.protocol.effects import Run, Send
-from farref.protocol.ids import WorkerId
-from farref.protocol.messages import Cargo, Fetch
+from farref.protocol.ids import CallId, RRefId, WorkerId
+from farref.protocol.messages import KINDS, Cargo
+from farref.protocol.sharing import Sharing
+from farref.protocol.wellformed import prepare
 
 from ..counting import functions, instructions
+from .counting import World
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from farref.protocol.effects import Effect
-    from farref.protocol.ids import CallId, RRefId
-    from farref.protocol.sharing import Sharing
-
-    Step = Callable[[], object]
-
+Step = Callable[[], object]
 FEW, MANY = 1_000, 10_000
-A, B, C = (WorkerId(name, 2 * number) for number, name in enumerate("ABC", 1))
-NOTHING = Cargo()
+A, B, C = "ABC"
+prepare(*KINDS)  # else the first message of a kind would take longer
 
 
-class Ends:
-    """Endpoints in one process. A message arrives at once, unless its way is *shut*."""
-
-    def __init__(self, sharing: Sharing) -> None:
-        self.sharing = sharing
-        self.ends = {me: Context(me, sharing) for me in (A, B, C)}
-        self.shut: set[tuple[WorkerId, WorkerId]] = set()
-        self.kept: list[tuple[WorkerId, Send]] = []
-        """The messages that have not arrived, each with its sender."""
-        self.fetches: list[Fetch] = []
-        """The fetches that have their turn."""
-
-    def __getitem__(self, me: WorkerId) -> Context:
-        return self.ends[me]
-
-    def join(self, number: int) -> list[WorkerId]:
-        """More endpoints. Between any two numbers one is left out."""
-        new = [WorkerId(f"w{each}", 100 + 2 * each) for each in range(number)]
-        self.ends |= {me: Context(me, self.sharing) for me in new}
-        return new
-
-    def go(self, me: WorkerId, effects: list[Effect]) -> None:
-        """Carry *effects* of a step of *me* out, and those that come of it."""
-        ahead = deque((me, effect) for effect in effects)
-        while ahead:
-            who, effect = ahead.popleft()
-            if isinstance(effect, Run) and isinstance(effect.request, Fetch):
-                self.fetches.append(effect.request)
-            elif isinstance(effect, Send):
-                if (who, effect.to) in self.shut:
-                    self.kept.append((who, effect))
-                else:
-                    more = self.ends[effect.to].take(who, effect.message)
-                    ahead.extend((effect.to, each) for each in more)
-
-    def deliver(self, place: int) -> None:
-        """Let a kept message arrive."""
-        sender, send = self.kept.pop(place)
-        self.go(send.to, self.ends[send.to].take(sender, send.message))
-
-    def asked(self, by: WorkerId, to: WorkerId) -> RRefId:
-        """An object that *by* asks *to* for."""
-        rref, effects = self[by].create(to, NOTHING)
-        self.go(by, effects)
-        return rref
-
-    def made(self, by: WorkerId, to: WorkerId) -> RRefId:
-        """The same, and the object has its value."""
-        rref = self.asked(by, to)
-        self.go(to, self[to].resolve(rref))
-        return rref
-
-    def alias(self, by: WorkerId, to: WorkerId, target: RRefId) -> RRefId:
-        """An object that *by* asks *to* for, and that stands for *target*, which *to* has."""
-        rref = self.asked(by, to)
-        self.go(to, self[to].stand_for(rref, target))
-        return rref
-
-    def fetch(self, by: WorkerId, rref: RRefId, *, direct: bool = False) -> CallId:
-        """*by* asks for the value; the owner answers as soon as it may."""
-        call, effects = self[by].fetch(rref, direct=direct)
-        self.go(by, effects)
-        self.answer()
-        return call
-
-    def invoke(self, by: WorkerId, rref: RRefId) -> CallId:
-        """*by* calls a method, which does not end."""
-        call, effects = self[by].invoke(rref, NOTHING)
-        self.go(by, effects)
-        return call
-
-    def answer(self) -> None:
-        """All fetches that run end, and those that run after them."""
-        while self.fetches:
-            request = self.fetches.pop()
-            to = next(me for me in (A, B, C) if request.rref in self[me].owners)
-            self.go(to, self[to].reply(request.call, NOTHING))
-            self.go(to, self[to].done(request.rref, request.call))
+def alias(world: World, target: RRefId) -> RRefId:
+    """An object that A asks B for, and that stands for *target*, which B has."""
+    rref = world.remote(A, B)
+    task = world.running(B)
+    world[B].context.hold(target)  # the one that the function returns
+    task.handles.append(target)
+    task.alias(target)
+    return rref
 
 
-def references(ends: Ends, number: int) -> Step:
+def invoke(world: World, rref: RRefId) -> CallId:
+    """A calls a method, which does not end."""
+    call, effects = world[A].context.invoke(rref, Cargo())
+    world.rest(world[A], effects)
+    return call
+
+
+def cancel(world: World, call: CallId) -> None:
+    """A takes *call* back."""
+    world.rest(world[A], world[A].context.cancel(call))
+
+
+def references(world: World, number: int) -> Step:
     for _ in range(number):
-        ends.made(A, B)
-    one = ends.made(A, B)
-    return lambda: ends.fetch(A, one)
+        world.made(A, B)
+    one = world.made(A, B)
+    return lambda: world.fetch(A, one)
 
 
-def unresolved_objects(ends: Ends, number: int) -> Step:
+def unresolved_objects(world: World, number: int) -> Step:
     for _ in range(number):
-        ends.asked(A, B)
-    return lambda: ends.made(A, B)
+        world.remote(A, B)
+    return lambda: world.made(A, B)
 
 
-def direct_fetches(ends: Ends, number: int) -> Step:
+def direct_fetches(world: World, number: int) -> Step:
     """`farref.get` of many references."""
-    refs = [ends.made(A, B) for _ in range(number)]
-    ends.shut.add((A, B))
+    refs = [world.made(A, B) for _ in range(number)]
+    world.shut.add((A, B))
     for each in refs:
-        ends.fetch(A, each, direct=True)
-    one = ends.made(A, C)
-    return lambda: ends.fetch(A, one, direct=True)
+        world.fetch(A, each, direct=True)
+    one = world.made(A, C)
+    return lambda: world.fetch(A, one, direct=True)
 
 
-def answers_of_direct_fetches(ends: Ends, number: int) -> Step:
-    direct_fetches(ends, number)
-    ends.shut.clear()
-
-    def step() -> None:
-        ends.deliver(0)
-        ends.answer()
-
-    return step
+def answers_of_direct_fetches(world: World, number: int) -> Step:
+    direct_fetches(world, number)
+    world.shut.clear()
+    return world.deliver_first
 
 
-def held_requests(ends: Ends, number: int) -> Step:
+def held_requests(world: World, number: int) -> Step:
     """Each waits for a fetch on its handle; another one is answered."""
-    direct_fetches(ends, number)
-    for rref in list(ends[A].users)[:number]:
-        ends.invoke(A, rref)
-    one = ends.made(A, C)
-    return lambda: ends.fetch(A, one, direct=True)
+    direct_fetches(world, number)
+    for rref in list(world[A].context.users)[:number]:
+        invoke(world, rref)
+    one = world.made(A, C)
+    return lambda: world.fetch(A, one, direct=True)
 
 
-def requests_held_on_one_handle(ends: Ends, number: int) -> Step:
+def requests_held_on_one_handle(world: World, number: int) -> Step:
     """The last one is taken back."""
-    one = ends.made(A, B)
-    ends.shut.add((A, B))
-    ends.fetch(A, one, direct=True)
-    calls = [ends.invoke(A, one) for _ in range(number)]
-    return lambda: ends.go(A, ends[A].cancel(calls[-1]))
+    one = world.made(A, B)
+    world.shut.add((A, B))
+    world.fetch(A, one, direct=True)
+    calls = [invoke(world, one) for _ in range(number)]
+    return lambda: cancel(world, calls[-1])
 
 
-def a_ring_beside_held_requests(ends: Ends, number: int) -> Step:
-    requests_held_on_one_handle(ends, number)
-    other = ends.made(A, C)
-    ends.invoke(A, other)
-    ends.invoke(A, other)
-    return lambda: ends.go(C, ends[C].suspect(other))
+def a_ring_beside_held_requests(world: World, number: int) -> Step:
+    requests_held_on_one_handle(world, number)
+    other = world.made(A, C)
+    invoke(world, other)
+    invoke(world, other)
+    return lambda: world.rest(world[C], world[C].context.suspect(other))
 
 
-def queued_requests(ends: Ends, number: int) -> Step:
+def queued_requests(world: World, number: int) -> Step:
     """The last one is taken back."""
-    one = ends.made(A, B)
-    calls = [ends.invoke(A, one) for _ in range(number)]
-    return lambda: ends.go(A, ends[A].cancel(calls[-1]))
+    one = world.made(A, B)
+    calls = [invoke(world, one) for _ in range(number)]
+    return lambda: cancel(world, calls[-1])
 
 
-def a_turn_in_a_queue(ends: Ends, number: int) -> Step:
-    one = ends.made(A, B)
-    first, *_ = [ends.invoke(A, one) for _ in range(number)]
-    return lambda: ends.go(B, ends[B].done(one, first))
+def a_turn_in_a_queue(world: World, number: int) -> Step:
+    one = world.made(A, B)
+    first, *_ = [invoke(world, one) for _ in range(number)]
+    return lambda: world.rest(world[B], world[B].context.done(one, first))
 
 
-def calls_without_an_answer(ends: Ends, number: int) -> Step:
+def calls_without_an_answer(world: World, number: int) -> Step:
     for _ in range(number):
-        ends.go(A, ends[A].call(B, NOTHING)[1])
-    calls: list[CallId] = []
-
-    def step() -> None:
-        call, effects = ends[A].call(B, NOTHING)
-        calls.append(call)
-        ends.go(A, effects)
-        ends.go(B, ends[B].reply(call, NOTHING))
-
-    return step
+        world.call(A, B)
+    return lambda: world.call(A, B).end()
 
 
-def lent(ends: Ends, number: int, one: RRefId) -> Step:
+def lent(world: World, number: int, one: RRefId) -> Step:
     """A lends *one* to many calls, and to one more, which ends."""
-
-    def lend() -> CallId:
-        cargo = Cargo(descriptors=ends[A].lend_all((one,), B))
-        call, effects = ends[A].call(B, cargo)
-        ends.go(A, effects)
-        return call
-
     for _ in range(number):
-        lend()
-    return lambda: ends.go(B, ends[B].reply(lend(), NOTHING))
+        world.call(A, B, one)
+    return lambda: world.call(A, B, one).end()
 
 
-def loans(ends: Ends, number: int) -> Step:
-    return lent(ends, number, ends.made(A, C))
+def loans(world: World, number: int) -> Step:
+    return lent(world, number, world.made(A, C))
 
 
-def loans_of_the_owner(ends: Ends, number: int) -> Step:
-    return lent(ends, number, ends[A].own())
+def loans_of_the_owner(world: World, number: int) -> Step:
+    return lent(world, number, world.own(A))
 
 
-def users_of_one_object(ends: Ends, number: int) -> Step:
+def users_of_one_object(world: World, number: int) -> Step:
     """One more gets a reference, and lets go of it."""
-    *users, last = ends.join(number + 1)
-    one = ends[A].own()
+    one = world.own(A)
 
-    def share(to: WorkerId) -> None:
-        cargo = Cargo(descriptors=ends[A].fork_all((one,), to))
-        ends.go(A, ends[A].tell(to, cargo))
-        ends[to].hold(one)
-        ends.go(to, ends[to].release(cargo.descriptors))
+    def share(to: str) -> None:
+        world.tell(A, to, one).keep(one).end()
 
-    for each in users:
+    for each in peers_of(number):
         share(each)
 
     def step() -> None:
-        share(last)
-        ends.go(last, ends[last].drop(one))
+        share("last")
+        world.drop("last", one)
 
     return step
 
 
-def peers(ends: Ends, number: int) -> Step:
+def peers_of(number: int) -> list[str]:
+    """The names of so many endpoints."""
+    return [f"w{each}" for each in range(1, number + 1)]
+
+
+def peers(world: World, number: int) -> Step:
     """Each has asked A for an object; one of them asks for another one."""
-    joined = ends.join(number)
-    for each in joined:
-        ends.made(each, A)
-        ends.made(A, each)
-    return lambda: (ends.made(joined[0], A), ends.made(A, joined[0]))
+    for each in peers_of(number):
+        world.made(each, A)
+        world.made(A, each)
+    return lambda: (world.made("w1", A), world.made(A, "w1"))
 
 
-def dead_peers(ends: Ends, number: int) -> Step:
+def dead_peers(world: World, number: int) -> Step:
     """Their numbers do not follow each other, so that each is remembered by itself."""
-    for each in ends.join(number):
-        ends[A].died(each)
-        ends[A].bury(each)
-    one = ends.made(A, B)
-    return lambda: ends.fetch(A, one)
+    for each in peers_of(number):
+        world[A].context.died(world[each].me)
+        world[A].context.bury(world[each].me)
+    one = world.made(A, B)
+    return lambda: world.fetch(A, one)
 
 
-def creations_under_way(ends: Ends, number: int) -> Step:
+def creations_under_way(world: World, number: int) -> Step:
     """No acknowledgement comes but the first."""
-    ends.shut.add((B, A))
+    world.shut.add((B, A))
     for _ in range(number):
-        ends.asked(A, B)
-    ends.deliver(0)
+        world.remote(A, B)
+    world.deliver_first()
 
     def step() -> None:
-        ends.asked(A, B)
-        ends.deliver(0)
+        world.remote(A, B)
+        world.deliver_first()
 
     return step
 
 
-def aliases_of_one_object(ends: Ends, number: int) -> Step:
+def aliases_of_one_object(world: World, number: int) -> Step:
     """A knows that all its names stand for it; it fetches by one, and gets one more."""
-    target = ends.made(B, C)
-    names = [ends.alias(A, B, target) for _ in range(number)]
+    target = world.made(B, C)
+    names = [alias(world, target) for _ in range(number)]
     for each in names:
-        ends.fetch(A, each)
-    return lambda: (ends.fetch(A, names[-1]), ends.fetch(A, ends.alias(A, B, target)))
+        world.fetch(A, each)
+
+    def step() -> None:
+        world.fetch(A, names[-1])
+        world.fetch(A, alias(world, target))
+
+    return step
 
 
-def aliases_that_wait(ends: Ends, number: int) -> Step:
+def aliases_that_wait(world: World, number: int) -> Step:
     """Their target has no value yet; one more waits for it."""
-    target = ends.asked(B, C)
+    target = world.remote(B, C)
     for _ in range(number):
-        ends.alias(A, B, target)
-    return lambda: ends.alias(A, B, target)
+        alias(world, target)
+    return lambda: alias(world, target)
 
 
 ROWS = (
@@ -318,21 +237,21 @@ BY_SHARING = (loans, loans_of_the_owner, users_of_one_object)
 """Those that the disciplines of sharing do differently."""
 
 
-def a_strangers_death(ends: Ends, number: int) -> Step:
+def a_strangers_death(world: World, number: int) -> Step:
     """It has nothing to do with a quarter of each of references, objects, aliases and calls."""
-    target = ends.made(B, C)
+    target = world.made(B, C)
     for _ in range(number // 4):
-        ends.made(A, B)
-        ends.made(B, A)
-        ends.alias(A, B, target)
-        ends.go(A, ends[A].call(B, NOTHING)[1])
-    (stranger,) = ends.join(1)
+        world.made(A, B)
+        world.made(B, A)
+        alias(world, target)
+        world.call(A, B)
+    stranger = WorkerId("stranger", 1)
 
     def step() -> None:
-        for me in (A, B):
-            ends.go(me, ends[me].died(stranger))
-            ends[me].uncounted()
-            ends.go(me, ends[me].bury(stranger))
+        for node in (world[A], world[B]):
+            world.rest(node, node.context.died(stranger))
+            node.context.uncounted()
+            world.rest(node, node.context.bury(stranger))
 
     return step
 
@@ -340,7 +259,7 @@ def a_strangers_death(ends: Ends, number: int) -> Step:
 @pytest.mark.parametrize("sharing", ["lend", "fork"])
 def test_a_death_calls_no_function_for_what_it_does_not_change(sharing: Sharing) -> None:
     """It looks at all tables, but so briefly."""
-    few, many = (functions(a_strangers_death(Ends(sharing), number)) for number in (FEW, MANY))
+    few, many = (functions(a_strangers_death(World(sharing), number)) for number in (FEW, MANY))
     assert few > 20
     assert many == few
 
@@ -353,7 +272,7 @@ def test_a_death_calls_no_function_for_what_it_does_not_change(sharing: Sharing)
     ],
     ids=lambda each: getattr(each, "__name__", each),
 )
-def test_a_step_looks_at_its_own_part(row: Callable[[Ends, int], Step], sharing: Sharing) -> None:
-    few, many = (instructions(row(Ends(sharing), number)) for number in (FEW, MANY))
+def test_a_step_looks_at_its_own_part(row: Callable[[World, int], Step], sharing: Sharing) -> None:
+    few, many = (instructions(row(World(sharing), number)) for number in (FEW, MANY))
     assert few > 20
     assert many == few

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from farref.protocol.context import Context
-from farref.protocol.effects import Collect, Looked, Scan, Weigh
+from farref.protocol.effects import Collect, Effect, Looked, Scan, Weigh
 from farref.protocol.holders import SOME
-from farref.protocol.ids import WorkerId
-
-if TYPE_CHECKING:
-    from farref.protocol.effects import Effect
-    from farref.protocol.ids import RRefId
+from farref.protocol.ids import RRefId, WorkerId
 
 
 def test_what_a_holder_leads_to_lives_if_the_holder_has_gone_meanwhile() -> None:

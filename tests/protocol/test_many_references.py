@@ -9,24 +9,19 @@ from __future__ import annotations
 import gc
 import sys
 import tracemalloc
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from farref.protocol.context import Context
-from farref.protocol.effects import Send
+from farref.protocol.effects import Effect, Send
 from farref.protocol.ids import RRefId, WorkerId
-from farref.protocol.messages import Cargo, Tell
+from farref.protocol.messages import Cargo, Message, Tell
+from farref.protocol.sharing import Sharing
 
 from ..counting import functions
 from ..packets import carried
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from farref.protocol.effects import Effect
-    from farref.protocol.messages import Message
-    from farref.protocol.sharing import Sharing
 
 A, B, C = (WorkerId(name, number) for number, name in enumerate("ABC", 1))
 FEW, MANY = 100, 1_000

@@ -8,23 +8,16 @@ table in ``docs/sharing.md`` is made from them: ``pytest tests/protocol/test_mes
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from farref.protocol.sharing import DISCIPLINES
+from farref.protocol.ids import RRefId
+from farref.protocol.sharing import DISCIPLINES, Sharing
 
-from .counting import World, random_program
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from farref.protocol.ids import RRefId
-    from farref.protocol.sharing import Sharing
-
-    from .counting import Task
+from .counting import Task, World, random_program
 
 PAGE = Path(__file__).parents[2] / "docs" / "sharing.md"
 ORDER: tuple[Sharing, ...] = ("lend", "borrow", "fork")
