@@ -85,8 +85,7 @@ FILLING = (
     "simulation/test_simulation.py",
     "model/test_random_programs.py",
     "model/test_mutants.py",
-    "model/test_rendezvous.py",
-    "model/test_delivery.py",
+    "model/test_other_machines.py",
 )
 """The files that fill the memory come last, the longest first; some of them import torch. Each
 process that a test starts is a fork of pytest's: its cost grows with pytest's memory."""
@@ -107,7 +106,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class ByGroup(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            group = re.search(r"\[(\w+\.txt): ", nodeid)
+            group = re.search(r"\[(\w+\.txt|delivery|rendezvous|succession): ", nodeid)
             return f"{super()._split_scope(nodeid)}{group[1] if group else ''}"
 
     return ByGroup(config, log)

@@ -7,27 +7,20 @@ after the other. A message that the receiver refuses is among them, too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from farref.protocol.borrowing import batched
 from farref.protocol.bulk import KINDS, apart, together
 from farref.protocol.columns import MANY
-from farref.protocol.effects import Send
+from farref.protocol.context import Context
+from farref.protocol.effects import Effect, Send
 from farref.protocol.errors import ProtocolError
-from farref.protocol.messages import Bulk
+from farref.protocol.ids import WorkerId
+from farref.protocol.messages import Bulk, InBulk
 
 from .explorer import Mistake
 from .state import clone, freeze
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from farref.protocol.context import Context
-    from farref.protocol.effects import Effect
-    from farref.protocol.ids import WorkerId
-    from farref.protocol.messages import InBulk
-
-    from .world import InFlight
+from .world import InFlight
 
 RULE = "messages in bulk have the effect of single ones"
 
