@@ -37,6 +37,7 @@ from farref.testing import (
     until,
 )
 
+from ..actors.calls.test_sharing import lend_on, read
 from ..actors.cluster.witness import witness
 from ..actors.handles.test_freed import keep, let_go, use_kept
 from ..actors.helpers import hold, make_box
@@ -61,14 +62,6 @@ def system(request: pytest.FixtureRequest) -> Iterator[System]:
 def processes() -> Iterator[System]:
     with faulty("farrefBase") as system:
         yield system
-
-
-def lend_to(name: str, function: Any, ref: RRef[Any]) -> Any:
-    return farref.rpc_sync(name, function, (ref,))
-
-
-def read(ref: RRef[Any]) -> Any:
-    return ref.to_here()
 
 
 # ---- cut
@@ -205,7 +198,7 @@ def test_a_stopped_worker_goes_on_where_it_was(base: str) -> None:
         farref.rpc_sync("C", keep, (ref,))
         with stopped(farref.rpc_sync("B", os.getpid)):
             futures = [tally.rpc_async().append(number) for number in range(30)]
-            across = farref.rpc_async("C", lend_to, ("B", read, ref))
+            across = farref.rpc_async("C", lend_on, ("B", read, ref))
             late = farref.remote("B", make_box, (tally,))
             assert not until(system, across.done, 2.0)
             assert not any(future.done() for future in futures)
@@ -231,7 +224,7 @@ def test_a_worker_is_killed_at_a_step(sharing: Any, step: str, tmp_path: Path) -
         pid = farref.rpc_sync("B", os.getpid)
         freed = witness(system, "D", "B")
         set_faults(system, Faults(*lost))
-        future = farref.rpc_async("B", lend_to, ("C", keep, ref))
+        future = farref.rpc_async("B", lend_on, ("C", keep, ref))
         creation = farref.remote("B", make_box, ([ref, mine],))
         until(system, lambda: False, 2 * RETRY)
         os.kill(pid, signal.SIGKILL)

@@ -17,6 +17,7 @@ from farref.commands.demo import NAMES
 from farref.examples.harness import Demo
 from farref.testing import Rule, counts, delay, drop, until
 
+from ..actors.calls.test_sharing import lend_on, read, same
 from ..actors.handles.test_freed import keep, let_go, use_kept
 from ..actors.helpers import Box, make_box
 from ..bases import BASES, LINKS, about
@@ -68,18 +69,6 @@ def count(number: int) -> None:
 
 def counted() -> list[int]:
     return sorted(_calls.pop(farref.get_worker_info().name))
-
-
-def lend_to(name: str, function: Any, ref: RRef[Any]) -> Any:
-    return farref.rpc_sync(name, function, (ref,))
-
-
-def read(ref: RRef[Any]) -> Any:
-    return ref.to_here()
-
-
-def same(value: Any) -> Any:
-    return value
 
 
 def plans(base: str) -> Iterator[tuple[str, str, str]]:
@@ -136,9 +125,9 @@ def test_references_count_right(system: System) -> None:
     mine, other = RRef(Box(1)), farref.remote("B", make_box, (2,))
     for ref in (mine, other):
         assert farref.rpc_sync("C", read, (ref,)).content == ref.to_here().content
-        assert farref.rpc_sync("C", lend_to, ("D", read, ref)).content == ref.to_here().content
-        assert farref.rpc_sync("C", lend_to, ("D", same, [ref])) == [ref]
-        farref.rpc_sync("C", lend_to, ("D", keep, ref))
+        assert farref.rpc_sync("C", lend_on, ("D", read, ref)).content == ref.to_here().content
+        assert farref.rpc_sync("C", lend_on, ("D", same, [ref])) == [ref]
+        farref.rpc_sync("C", lend_on, ("D", keep, ref))
     first = [farref.rpc_async("BCD"[n % 3], read, ([mine, other][n % 2],)) for n in range(12)]
     assert [future.result().content for future in first] == [1, 2] * 6
     then = farref.remote("C", same, ([other],)).future().then(lambda done: done.result()[0])
@@ -192,7 +181,7 @@ def test_every_kind_fails_three_times() -> None:
     """Rare kinds of messages pass the same checks."""
     with faulty("simpleSystemBase", drop(first=3), sharing="borrow") as system:
         ref = farref.remote("B", make_box)
-        farref.rpc_sync("C", lend_to, ("D", keep, ref))
+        farref.rpc_sync("C", lend_on, ("D", keep, ref))
         system.tell(system.create(Counter), (1, ref))
         farref.remote("C", read, (ref,)).to_here()
         ref.rpc_sync().get()

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from farref.protocol.dead import Dead
 from farref.protocol.effects import (

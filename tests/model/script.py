@@ -8,13 +8,12 @@ hashable, so that states with actions can be compared.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from farref.protocol.ids import WorkerId
 
 
-@dataclass(frozen=True, slots=True)
-class Own:
+class Own(msgspec.Struct, frozen=True):
     """*name* is a new object here, whose value contains the references *inside*.
 
     If it is not *serial*, its requests run beside each other.
@@ -25,8 +24,7 @@ class Own:
     serial: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Remote:
+class Remote(msgspec.Struct, frozen=True):
     """*body* makes *name* on *to*; its value contains the references *returns*.
 
     If *body* returns the bare reference *alias*, *name* stands for that.
@@ -42,8 +40,7 @@ class Remote:
     alias: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Say:
+class Say(msgspec.Struct, frozen=True):
     """Send *to* a one-way message; if it is not *readable*, unpickling fails there."""
 
     to: str
@@ -52,8 +49,7 @@ class Say:
     readable: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True):
     """Call a function on *to*; the caller does *then* with the references in the reply."""
 
     call: str
@@ -65,8 +61,7 @@ class Ask:
     readable: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
+class Method(msgspec.Struct, frozen=True):
     """Call a method of the object *name*; otherwise like `Ask`."""
 
     call: str
@@ -77,8 +72,7 @@ class Method:
     then: tuple[Action, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Get:
+class Get(msgspec.Struct, frozen=True):
     """Fetch the value of *name*; its references are kept as `inside0`, `inside1` ...
 
     Without *copy* only ask whether there is a value; with *direct* an alias tells its place.
@@ -90,68 +84,59 @@ class Get:
     copy: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(msgspec.Struct, frozen=True):
     """Go on when *call* has settled; without *patient*, go on at any time."""
 
     call: str
     patient: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Await:
+class Await(msgspec.Struct, frozen=True):
     """The same in an `async` method: meanwhile other requests run on its object."""
 
     call: str
     patient: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(msgspec.Struct, frozen=True):
     """Go on when there is a handle *name*."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Take:
+class Take(msgspec.Struct, frozen=True):
     """This handler takes over the handle *name*, which outlived its own handler."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Revoke:
+class Revoke(msgspec.Struct, frozen=True):
     """Cancel *call*; with *interrupt* also if a plain function runs it."""
 
     call: str
     interrupt: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Heed:
+class Heed(msgspec.Struct, frozen=True):
     """Go on when *call*, which was cancelled, has settled, or its callee has refused."""
 
     call: str
 
 
-@dataclass(frozen=True, slots=True)
-class Drop:
+class Drop(msgspec.Struct, frozen=True):
     """Drop the handle *name*; waits until there is one."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Keep:
+class Keep(msgspec.Struct, frozen=True):
     """The handle *name* outlives the handler (as *under*); an older one is dropped."""
 
     name: str
     under: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(msgspec.Struct, frozen=True):
     """Move the handle *name* into the value of *into*, which lives here; *into* may be ``self``.
 
     With *copy* the value gets a handle of its own.
@@ -162,35 +147,30 @@ class Put:
     copy: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Pull:
+class Pull(msgspec.Struct, frozen=True):
     """Move the last handle in the value of *out_of*, which lives here, out of it, as *name*."""
 
     name: str
     out_of: str
 
 
-@dataclass(frozen=True, slots=True)
-class Open:
+class Open(msgspec.Struct, frozen=True):
     """Have the value of *name*, which lives here, in a variable, without a handle of *name*."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Shut:
+class Shut(msgspec.Struct, frozen=True):
     """Drop the value of *name* from that variable."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Rest:
+class Rest(msgspec.Struct, frozen=True):
     """Go on when nothing else happens; no endpoint searches for garbage before."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pickle:
+class Pickle(msgspec.Struct, frozen=True):
     """Fork (or lend) *name* for a message to *to* that is not finished yet."""
 
     name: str
@@ -198,8 +178,7 @@ class Pickle:
     for_call: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Abandon:
+class Abandon(msgspec.Struct, frozen=True):
     """The message could not be finished: undo what `Pickle` did."""
 
 
@@ -229,8 +208,7 @@ Action = (
 Script = tuple[Action, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(msgspec.Struct, frozen=True):
     """The payload of every message: how it is read, and the receiver's actions."""
 
     names: tuple[str, ...] = ()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import assert_never
+
+from msgspec.structs import fields
 
 from farref.protocol.ids import WorkerId
 from farref.tracetest.show import message_text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from farref.protocol.ids import RRefId, WorkerId
 from farref.protocol.messages import Message
@@ -10,38 +10,33 @@ from farref.protocol.messages import Message
 from .task import Task
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(msgspec.Struct, frozen=True):
     """A message arrives."""
 
     sender: WorkerId
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
-class Act:
+class Act(msgspec.Struct, frozen=True):
     """The script (None) or a task goes one step further."""
 
     task: Task | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(msgspec.Struct, frozen=True):
     """The endpoint hears of a death; its *unacknowledged* messages may have been lost."""
 
     worker: WorkerId
     unacknowledged: tuple[Message, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Bury:
+class Bury(msgspec.Struct, frozen=True):
     """The grace after a death has passed."""
 
     worker: WorkerId
 
 
-@dataclass(frozen=True, slots=True)
-class Suspect:
+class Suspect(msgspec.Struct, frozen=True):
     """Requests have been queued on *rref* for some time.
 
     *early*: other events than probes are still possible.
@@ -51,8 +46,7 @@ class Suspect:
     early: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(msgspec.Struct, frozen=True):
     """The object *rref* may be garbage in a ring: search from it.
 
     *early*: other things still happen. *together*: all other objects here are suspected, too.
@@ -63,23 +57,20 @@ class Search:
     together: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Forget:
+class Forget(msgspec.Struct, frozen=True):
     """The search from *rref* is given up, as an endpoint does not answer."""
 
     rref: RRefId
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """The endpoint makes the grips for its exact answer to look *look* of *asker*."""
 
     asker: WorkerId
     look: int
 
 
-@dataclass(frozen=True, slots=True)
-class Judge:
+class Judge(msgspec.Struct, frozen=True):
     """The answers of the search from *start* are weighed."""
 
     start: RRefId

@@ -9,8 +9,9 @@ next request. The explorer lets any other step happen in between.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from farref.protocol.ids import RRefId, WorkerId
 from farref.protocol.messages import (
@@ -35,8 +36,7 @@ class Stage(Enum):
     IN_LINE = "in line"
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(msgspec.Struct, frozen=True):
     """The handling of *message* from *sender*."""
 
     sender: WorkerId

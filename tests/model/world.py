@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
+import msgspec
+
 from farref.protocol.ids import RRefId, WorkerId
 from farref.protocol.messages import Holders, Message, Probe, WhoHolds
 from farref.protocol.owner import Owner
@@ -80,8 +82,7 @@ class WorldState(NamedTuple):
     flying: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Crash:
+class Crash(msgspec.Struct, frozen=True):
     """An endpoint dies."""
 
 
