@@ -1,8 +1,7 @@
 """The calls that the user's code makes: pack, make the protocol's move, return a future.
 
 Requests are made in the user's threads, which may have to wait for room. The mailbox thread
-completes the futures, and ends the requests whose time is over. If the protocol refuses a call
-(its callee just died), the call undoes the forks of its message.
+completes the futures, and ends the requests whose time is over.
 """
 
 from __future__ import annotations
@@ -473,10 +472,9 @@ class Calls(Internal):
     def _answer(
         self, what: What, timeout: float | None, asked: Told, *, rref: RRefId | None, waits: bool
     ) -> Any:
-        """The record of a new request.
+        """The record of a new request: a `Future`.
 
-        It is a `Waiter` if the calling thread waits at once and may receive the answer itself, as
-        that costs less. Otherwise it is a `Future`.
+        It is a `Waiter`, which costs less, if the calling thread waits at once and may receive.
         """
         core, leader = self._core, self.leader
         if not waits or leader is None:

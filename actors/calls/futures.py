@@ -30,6 +30,7 @@ from ...serialization.frozen import Frozen
 from ...serialization.shared import used
 from ..base import forks
 from ..base.interrupts import Condition, Guard, new_future, undisturbed
+from ..base.leadership import Leadership
 from ..core import notices, sites
 from ..core.core import Core, runs_loop
 from ..core.current import found, frame
@@ -58,16 +59,6 @@ CANCELLED = frozenset(
 """The errors of functions that were cancelled."""
 CALL_IN = 0.002
 """Seconds between two calls of a loop into a system whose actors run only then."""
-
-
-class Leads(Protocol):
-    """The leadership of a run loop (`base.leadership`): a waiting thread may run the loop."""
-
-    leader: int
-    """The identity of the thread that runs it."""
-
-    def look(self) -> None:
-        """Make the leader check whether it has waited long enough, unless it is this thread."""
 
 
 class Keeper(Protocol):
@@ -185,7 +176,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     overlooked = False
     """Its error need not be logged: the library itself made the request, or the caller has got
     another error."""
-    leader: Leads | None = None
+    leader: Leadership | None = None
     """The leadership of the run loop whose leader waits for this future, and looks when that is
     over."""
     _waited: Condition | None = None

@@ -2,11 +2,8 @@
 
 The *load* of a worker is the number of unfinished requests that this endpoint has placed there in
 this way. So it costs no message to know it, and several endpoints do not see each other's requests.
-Among workers of the same load, the one that has waited longest for a request gets the next one;
-this endpoint itself comes last.
-
-The answer to a call tells its end. A creation has no answer, so the endpoint also asks when the
-value is there, as `wait` does.
+Among equals the one that has waited longest for a request is next; this endpoint comes last. As a
+creation has no answer, the endpoint also asks when the value is there, as `wait` does.
 """
 
 from __future__ import annotations

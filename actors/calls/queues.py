@@ -1,8 +1,7 @@
 """Objects with queued requests, and the times to suspect that those wait in a ring.
 
-Queues are looked at every `PERIOD`. A request that blocks a queue for longer is suspected: soon at
-first, then more and more rarely, until another request blocks the queue or one more is queued. So
-brief waits cost no message.
+A request that blocks a queue for longer than `PERIOD` is suspected: soon at first, then more and
+more rarely, until another request blocks the queue or one more is queued.
 """
 
 from __future__ import annotations

@@ -1,17 +1,13 @@
 """Outcomes that nobody has asked for: errors, which are logged once, and work that still goes on.
 
-A call's error comes to its caller. If the future is dropped and no code has looked at it, the
-caller logs the error. A creation's error stays with the owner of its object. When the object is
-freed, and nobody has fetched the error, the owner reports it to the creator by an `Unfetched`, and
-the creator logs it. If the creator is gone, the owner logs it. Several results of one call have one
-error together: the last of them that is freed counts. So each error is logged once, where
-the user most likely looks, and with the line that asked for it.
+If a call's future is dropped and no code has looked at its error, the caller logs the error. A
+creation's error stays with the owner of its object. If it is freed before anybody has fetched it,
+the owner reports it to the creator by an `Unfetched`, which logs it, or logs it itself if the
+creator is gone. Several results of one call have one error together: the last of them counts.
 
-At its orderly end a program asks the owners of its creations by `Unfinished`: for the creations
-that are still being made, and for the errors that nobody has fetched yet.
-
-Reports are no part of the protocol: they are plain messages. A report that is lost with a process
-is lost.
+At its orderly end a program asks the owners of its creations by `Unfinished`: for creations that
+are still being made, and for errors that nobody has fetched yet. Reports are plain messages, no
+part of the protocol: one that is lost with a process is lost.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A request for whose answer one thread waits at once: a future without locks and callbacks.
 
-Most requests are made by `rpc_sync` and `to_here`. The calling thread waits at once; while it leads
-the loop of our own base, it receives the answer itself (`Leader`). A wait that needs more becomes a
-`Future`: for an error, for an answer with references, and if the thread may no longer lead.
+Most requests are made by `rpc_sync` and `to_here`. While their thread leads the loop of our own
+base, it receives the answer itself (`Leader`). A wait that needs more becomes a `Future`.
 """
 
 from __future__ import annotations
@@ -124,9 +123,8 @@ class Waiter(msgspec.Struct, eq=False):
 class Leader(Internal):
     """Lets the threads of one endpoint on our own base receive while they wait.
 
-    A thread of the program's may lead, and so may a thread that runs a function, if nobody else
-    needs the loop (`RunLoop.lead_briefly`). The wait of a function is noted, for the search for
-    rings.
+    A thread that runs a function may lead if nobody else needs the loop
+    (`RunLoop.lead_briefly`). Its wait is noted, for the search for rings.
     """
 
     def __init__(self, core: Core, waits: Waits, loop: RunLoop, *, guests: bool) -> None:

@@ -1,11 +1,8 @@
 """The waits between requests, for the machine that finds rings of them (`protocol.deadlocks`).
 
-The code of a request waits where it blocks on a future or awaits one. It records the wait here,
-which takes no lock. No code reads the record as long as no request is queued. Some waits do not
-count: waits that this library does not see, such as for a lock or a queue of the user's; waits of
-other threads and tasks that the code has started; and waits that any one of several answers ends.
-
-`queues` decides when to suspect a queue.
+The code of a request records here, without a lock, where it blocks on a future or awaits one. Some
+waits do not count: those that this library does not see, such as for a lock of the user's; those of
+other threads and tasks that the code has started; and those that any one of several answers ends.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The ages of the forks and calls that an endpoint has named.
+"""The ages of the forks and calls that an endpoint has named, to about `STEP`.
 
-Both are numbered as they are made. So this module only notes the latest numbers now and then: that
-gives each age to about `STEP`, and making a fork or call costs nothing.
+Both are numbered as they are made, so this module only notes the latest numbers now and then.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ class Ages:
                     self._notes.append(each)
 
     def of_fork(self, number: int, now: float) -> float:
-        """Return the seconds since the fork *number* was named, or up to a `STEP` more."""
+        """The seconds since the fork *number* was named, or up to a `STEP` more."""
         return self._age(number, 0, now)
 
     def of_call(self, number: int, now: float) -> float:
-        """Return the seconds since the call *number* was named, or up to a `STEP` more."""
+        """The same for the call *number*."""
         return self._age(number, 1, now)
 
     def _age(self, number: int, which: int, now: float) -> float:

@@ -2,20 +2,16 @@
 
 Waking a thread of a pool takes longer than most functions run. So a job that is likely to be brief
 is *offered*: on our own base a helper thread does it between two messages (`base.leadership`), and
-the pools' threads do the jobs that the helper does not get to. A kind of job counts as brief until
-two jobs of it in a row run for longer than `BRIEF`. From then on its jobs go to the pool. A single
-slow one may be due to the garbage collector, or to a pause of the whole process. While a job
-waits (`calls.waiter`), its thread receives, so nothing is held up. While a job copies
-into shared memory, it leaves the interpreter to the other threads. So these times count only if the
-job takes longer than `NEARLY` with them.
+the pools' threads do what the helper does not get to. A kind of job counts as brief until two jobs
+of it in a row run for longer than `BRIEF`: a single slow one may be due to the garbage collector,
+or to a pause of the process. Waits in which the job's thread receives, and copies into shared
+memory, hold nothing up: they count only if the job takes longer than `NEARLY` with them.
 
-The kind can come back, as both jobs may have met a pause. In the pool every job takes somewhat
-longer, as threads are woken and wait for each other. So a kind that has been `NEARLY` brief there
-several times in a row is offered again, on trial. A kind that fails its trial needs twice as many
-such runs before its next trial.
+A kind that is not brief is offered again, on trial, when it has been `NEARLY` brief in the pool
+several times in a row. If it fails, it needs twice as many such runs before its next trial.
 
-A pool's jobs are taken in the order in which they came: nothing is offered while the pool has a
-queue, and offered jobs go before others. With one thread they begin in this order, too.
+A pool's jobs begin in the order in which they came: nothing is offered while the pool has a queue,
+and offered jobs go before others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Callbacks of futures: they run in the pool's threads, and while the endpoint closes in others.
 
-A chain of futures must end with its system (G6), so a callback runs even if the pool has closed. It
-is the user's code and may take long: the thread that closes the endpoint runs none, and waits for
-them for a moment only.
+A chain of futures must end with its system (G6), so a callback runs even if the pool has closed.
+The thread that closes the endpoint runs none, and waits for them for a moment only.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class Callbacks:
             del self._threads[mark]
 
     def done(self) -> bool:
-        """Return whether all have ended, apart from one that calls this."""
+        """Whether all have ended, apart from one that calls this."""
         me = threading.get_ident()
         return all(thread == me for thread in self._threads.copy().values())
 

@@ -1,19 +1,13 @@
 """The core of one endpoint: the protocol's `Context`, and its steps.
 
-This is the shell of the sans-IO machines. Three kinds of threads meet here:
-
-* the **mailbox thread** brings incoming messages;
-* the **user's threads** make calls, pickle messages and drop handles;
-* the **pool** and the **loop** run the user's functions.
+Three kinds of threads meet here: the *mailbox thread* brings incoming messages; the *user's
+threads* make calls, pickle messages and drop handles; the *pool* and the *loop* run the user's
+functions.
 
 One lock guards the context, the channels and the tables. A thread that holds it takes protocol
-steps, and pickles a small value for a fetch. It runs no user code and sends nothing. Outgoing
-messages are collected as packets. They are posted, and futures are completed, after the lock is
-given back. So control messages never wait for user code, and no thread takes a transport's or a
-future's lock while it holds this one.
-
-The core knows no part of the endpoint. A part gets the core, and registers its handler of an effect
-(`handlers`) or of a message (`takers`, `observers`). `endpoint` puts the parts together.
+steps, and pickles a small value for a fetch. It runs no user code and sends nothing: packets are
+posted, and futures are completed, after the lock is given back. So control messages never wait for
+user code, and no thread takes a transport's or a future's lock while it holds this one.
 """
 
 from __future__ import annotations
@@ -394,17 +388,16 @@ class Core(Internal):
             return self.context.owner_of(rref)
 
     def is_owner(self, rref: RRefId) -> bool:
-        """Return whether the object lives here."""
         with self.lock:
             return self.context.whereabouts(rref) in self.context.owners
 
     def canonical(self, rref: RRefId) -> RRefId | None:
-        """Return the object behind *rref*, maybe itself; None while that is not known here."""
+        """The object behind *rref*, maybe itself; None while that is not known here."""
         with self.lock:
             return self.context.names.canonical(rref)
 
     def trail(self, rref: RRefId) -> str:
-        """Return the ids from an alias to the object with the value as text; empty for no alias."""
+        """The ids from an alias to the object with the value as text; empty for no alias."""
         with self.lock:
             path = self.context.names.path(rref)
         return " -> ".join(map(str, (rref, *path))) if path else ""

@@ -1,8 +1,4 @@
-"""The endpoint that the running code belongs to, and the objects that wait for it.
-
-`remote`, `rpc_sync`, `RRef(value)` and similar calls use the endpoint of their caller: an actor's,
-a worker function's, or else the innermost system that the program entered.
-"""
+"""The endpoint that the running code belongs to, and the objects that wait for it."""
 
 from __future__ import annotations
 
@@ -102,10 +98,9 @@ def _end_child(core: Core) -> NoReturn:
 
 
 def enter_program(core: Core) -> None:
-    """Make *core* the endpoint of this program's code outside any actor.
+    """Make *core* the endpoint of this program's code outside any actor, and the innermost one.
 
-    If *core* is entered already, it becomes the innermost. It stays entered all the time, as other
-    threads run meanwhile.
+    If *core* is entered already, it stays entered all the time, as other threads run meanwhile.
     """
     outer = [each for each in _programs if each.core is core]
     _programs.append(Frame(core))
@@ -122,11 +117,7 @@ def leave_program(core: Core) -> None:
 
 
 def frame() -> Frame:
-    """The endpoint and the chain of the running code.
-
-    Raises:
-        SystemDownError: the code is in no system: none was started, or it has ended.
-    """
+    """The endpoint and the chain of the running code. Raises `SystemDownError` if there is none."""
     here = found()
     if here is not None:
         if forks.pid != here.core.pid:
@@ -152,7 +143,7 @@ def chain_in(core: Core) -> tuple[Busy, ...]:
 
 
 def run_in(core: Core, by: int) -> CurrentRun | None:
-    """Return the request of the running code, if the thread or task *by* was made for it."""
+    """The request of the running code, if the thread or task *by* was made for it."""
     here = found()
     if here is None or here.run is None or here.core is not core:
         return None

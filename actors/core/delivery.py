@@ -1,16 +1,11 @@
-"""Packets, out and in: messages that the endpoint's channels want to send, and incoming ones.
+"""Packets, out and in: gives the endpoint's channels (`Links`) a port and a clock.
 
-The channels are sans-IO (`Links`); this module gives them a port and a clock. A thread collects
-packets while it holds the endpoint's lock, and posts them after it has given the lock back. So two
-threads may post to one peer in either order. The channels restore the order, as they do for a link
-that reorders.
+A thread collects packets while it holds the endpoint's lock, and posts them after it has given the
+lock back. So two threads may post to one peer in either order; the channels restore the order.
 
-Posting never waits. Three things bound the memory:
-
-* the window of each channel;
-* the room that a receiver gives; it gives none while too much waits here (see `protocol.credit`,
-  and `Intake` for the count);
-* `progress`, where the user's threads wait while a peer is far behind.
+Posting never waits. Three things bound the memory: the window of each channel; the room that a
+receiver gives (see `protocol.credit`, and `Intake` for the count); and `progress`, where the user's
+threads wait while a peer is far behind.
 """
 
 from __future__ import annotations

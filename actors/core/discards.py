@@ -1,14 +1,12 @@
 """The protocol's counts for objects of the program, which last until these are collected.
 
-A handle is counted, and so are the references in a message that nobody has opened yet. The count
-ends when the handle, or the object that keeps the message, is collected. Python code that reports
-this (`__del__`) may take no lock, as it runs anywhere, even in a thread that holds the endpoint's
-lock. A signal handler that raises may also end it half way, or before it begins.
+A handle is counted, and so are the references in a message that nobody has opened yet. Python code
+that reports a collection (`__del__`) may take no lock, as it runs anywhere, even in a thread that
+holds the endpoint's lock, and a signal handler that raises may end it half way.
 
-So each such object has a `Hold`, made in the step that counts it. The hold is a weak reference to
-the object. Its callback is one step of the interpreter: it appends the hold to a queue here. The
-next step of the endpoint releases what is queued. `__del__` wakes the endpoint so that this step
-comes soon. It appends the hold itself first, as the callback comes only after it.
+So each such object has a `Hold`, a weak reference to it. Its callback is one step of the
+interpreter: it appends the hold to a queue, which the next step of the endpoint releases. `__del__`
+appends it first, and wakes the endpoint so that this step comes soon.
 """
 
 from __future__ import annotations
@@ -113,7 +111,6 @@ class Discards:
 
     @property
     def counted(self) -> int:
-        """The number of objects that are counted."""
         return len(self.holds)
 
     def sweep(self, context: Context, carry_out: CarryOut, later: Later) -> None:
@@ -127,8 +124,7 @@ class Discards:
     def released(self, context: Context, most: int) -> list[Effect]:
         """Release at most *most* counts together, which takes fewer messages. Returns the effects.
 
-        A hold may be queued twice, and a step may release it before the second time. Then the
-        second time is not an input to the machines, so a trace has no row of it.
+        A hold may be queued twice. The second time is no input to the machines.
         """
         handles: list[RRefId] = []
         messages: list[tuple[Descriptor, ...]] = []

@@ -1,8 +1,7 @@
 """The duties of a caller: a lock that it holds or does not hold, a thread that it is.
 
-A decorator tells the duty beside the function that relies on it. It costs a call nothing, because
-it notes the duty and returns the function itself. The test suite puts a check before each of these
-functions (`tests/duties.py`).
+A decorator notes the duty and returns the function itself, so it costs a call nothing. The test
+suite puts a check before each of these functions (`tests/duties.py`).
 """
 
 from __future__ import annotations

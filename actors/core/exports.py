@@ -35,10 +35,9 @@ class Exports:
         """A definition that comes by two flows or senders is one object: its function is one."""
 
     def export_functions(self, to: WorkerId, flow: Flow, message: Any) -> tuple[Message, int]:
-        """Return *message*, which leaves now, with indexes of functions, and those that *to* lacks.
+        """*message*, which leaves now, with indexes of functions, and with those that *to* lacks.
 
-        Also returns the size of the functions that *to* lacks. The message must reach delivery
-        before any other message of *flow*.
+        Also returns the size of these. The message must reach delivery before the next of *flow*.
         """
         sent = self._sent.get((to, flow))
         if sent is None:
@@ -51,7 +50,7 @@ class Exports:
         return _with(message, tuple(rows)), size
 
     def import_functions(self, sender: WorkerId, flow: Flow, message: Any) -> Message:
-        """Return *message*, which was handed over, with its definitions. Raises `ProtocolError`."""
+        """*message*, which was handed over, with its definitions. Raises `ProtocolError`."""
         cache = self._imported.get((sender, flow))
         if cache is None:
             cache = self._imported[sender, flow] = ExportCache()
@@ -71,7 +70,6 @@ class Exports:
         return _with(message, tuple(found))
 
     def forget(self, peer: WorkerId) -> None:
-        """Forget the caches for *peer*, which is dead."""
         for pair in [pair for pair in self._sent if pair[0] == peer]:
             del self._sent[pair]
         for pair in [pair for pair in self._imported if pair[0] == peer]:

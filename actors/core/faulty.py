@@ -1,12 +1,8 @@
-"""Applies faults to an endpoint's packets (see `faults`).
-
-A `Gate` sees each packet once, just before it leaves as any other does. So the sender of a packet
-carries out every rule about it. An endpoint without faults has no gate and pays nothing.
+"""Applies faults to an endpoint's packets (see `faults`), just before they leave.
 
 Whether a rule strikes a packet depends on the seed, on the names of the two endpoints, on the
-messages in the packet, and on the earlier packets from the one endpoint to the other. It does not
-depend on time or on other links. (But the packets depend on time: it decides which messages leave
-together, and which are sent again.)
+messages in the packet, and on the earlier packets from the one endpoint to the other, but not on
+time or on other links. (But time decides which messages leave together, or are sent again.)
 """
 
 from __future__ import annotations
@@ -85,7 +81,7 @@ class Gate:
     # ---- the fate of a packet; under the lock
 
     def _fate(self, to: WorkerId, packet: Packet) -> tuple[int, list[_Late]]:
-        """Return the number of copies that leave at once, and the copies that leave later."""
+        """The number of copies that leave at once, and the copies that leave later."""
         kinds = kinds_of(packet)
         self._counts.sent += 1
         if to.name in self._cut:

@@ -1,7 +1,7 @@
 """The hooks of an endpoint: `telemetry` sets them. The functions of the path call them, if any.
 
-No hook is called under the endpoint's lock, or in a step of the protocol: each may run the user's
-code. The one exception is `EndpointHooks.failed` for a request that was refused, and has not begun.
+A hook may run the user's code, so none is called under the endpoint's lock, or in a step of the
+protocol, except `EndpointHooks.failed` for a request that was refused, and has not begun.
 """
 
 from __future__ import annotations

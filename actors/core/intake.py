@@ -1,9 +1,7 @@
 """The number of bytes that arrived and wait here, until the program lets go of them.
 
-A payload counts from its arrival until nothing refers to it any more. A handler may begin with it;
-a function may be called with it; a future's result may be asked for; it may be refused; its sender
-may die. In each case it ceases to count, and no code has to report that. The code that begins with
-a payload lets go of it once it is unpickled.
+A payload counts from its arrival until nothing refers to it any more, whatever becomes of it. The
+code that begins with a payload lets go of it once it is unpickled.
 """
 
 from __future__ import annotations

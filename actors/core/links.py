@@ -1,7 +1,6 @@
 """An endpoint's conversations: one delivery channel per peer, and the times when they are due.
 
-Not thread-safe: the endpoint uses it under its lock, and posts the packets afterwards. All messages
-that one step sends to one peer leave as one packet.
+Used under the endpoint's lock. All messages that one step sends to one peer leave as one packet.
 """
 
 from __future__ import annotations
@@ -247,7 +246,7 @@ class Links:
         return left
 
     def channel(self, worker: WorkerId) -> Channel:
-        """Return the channel to *worker*, and open it if there is none."""
+        """The channel to *worker*, which is opened if there is none."""
         channel = self.channels.get(worker)
         if channel is None:
             channel = self.channels[worker] = Channel()

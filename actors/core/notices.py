@@ -1,7 +1,6 @@
 """Notices: lines of the log that a program sees even if it configures no logging.
 
-The library's own logger is silent in such a program. A notice then goes to its standard error, as
-the warnings of other loggers do.
+They go to its standard error then, as the warnings of other loggers do.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The other endpoints that this one knows, each in one object.
-
-The channels to them are in `Links`, as they are protocol state, which is touched only under the
-endpoint's lock. Their deaths are not here either: the context knows the dead.
+"""The other endpoints that this one knows, but for their channels (`Links`) and deaths (`Context`).
 
 `ActorAddress` is not hashable, and one actor may have two addresses that compare equal (the one
 that its parent got on its creation, and its own). Resolved addresses are found by their details,
@@ -62,7 +59,7 @@ class Peers:
             self.near[worker] = near
 
     def worker_at(self, address: ActorAddress) -> WorkerId | None:
-        """Return the endpoint at *address*, or None if it is unknown."""
+        """The endpoint at *address*, or None if it is unknown."""
         if not _is_local(address):
             found = self._ids.get(address.addressDetails)
             if found is not None:

@@ -1,10 +1,8 @@
 """Threads for the user's functions: a fixed number run at once, and a wait never blocks the rest.
 
 A thread that blocks in one of the library's waits lends its place to another one. So nested calls
-(A calls B, and B's function calls A) cannot use up the pool and deadlock.
-
-When the endpoint ends, so do all waits. A function that waits gets an exception. Before the process
-ends, `finish` gives the function a moment for its `except` and `finally`.
+(A calls B, and B's function calls A) cannot use up the pool and deadlock. When the endpoint ends,
+so do all waits, by an exception; `finish` gives their functions a moment to clean up.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """An endpoint's access to its framework: post an envelope, be woken, look at the clock.
 
-Only one thread of a process, the *mailbox thread*, runs a stock Thespian transport and may touch
-it. The user's code runs in other threads. A `Port` is the door between them.
+Only the *mailbox thread* of a process runs a stock Thespian transport, and may touch it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """The client side of the registrar: what an endpoint asks the registrar, and tells it.
 
-It asks for other endpoints, for new actors and for ids, and tells of exits and of settled deaths.
 Questions are numbered, and their answers may come in any order, because a stock Thespian transport
 reorders messages when both sides send.
 """
@@ -109,7 +108,7 @@ class RegistrarClient:
         return found
 
     def at(self, address: ActorAddress) -> WorkerInfo | None:
-        """Return the endpoint at *address*, or None if that is a plain Thespian actor."""
+        """The endpoint at *address*, or None if that is a plain Thespian actor."""
         known = self._core.peers.worker_at(address)
         if known is not None:
             return WorkerInfo(known, self._core.peers.addresses.get(known) or address)

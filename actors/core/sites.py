@@ -1,9 +1,4 @@
-"""The lines of the program that created objects (file and line), if the system asks for them.
-
-``System(sites=True)`` asks for them, or ``FARREF_SITES=1`` in the environment of the program that
-starts the system. Each creation then looks at its own stack, which takes a microsecond or two
-(docs/inspect.md).
-"""
+"""The lines of the program that created objects, if the system asks for them (docs/inspect.md)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Starts threads, however few the machine lets a process have.
 
-A limit of the user or the container (``ulimit -u``, ``pids.max``) may be met for a moment only. A
-thread that cannot be started then is started later: nothing that waits for it is lost, and nothing
-else stops.
+One that cannot be started now, because of a limit of the user or the container, is started later:
+nothing that waits for it is lost, and nothing else stops.
 """
 
 from __future__ import annotations

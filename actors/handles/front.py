@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ..calls.calls import Calls
 from ..calls.placing import Placing
@@ -14,28 +15,19 @@ from ..core.registrar_client import RegistrarClient
 from ..values.objects import Objects
 
 
+@dataclass(eq=False, kw_only=True)
 class Front(Internal):
     """One endpoint from the program's side: `Core.front`."""
 
-    def __init__(
-        self,
-        core: Core,
-        *,
-        registrar_client: RegistrarClient,
-        objects: Objects,
-        waits: Waits,
-        calls: Calls,
-        placing: Placing,
-        unasked: Unasked,
-        count: Callable[[], Counters],
-    ) -> None:
-        self.core = core
-        self.registrar_client = registrar_client
-        self.objects = objects
-        self.waits = waits
-        self.calls = calls
-        self.placing = placing
-        self.unasked = unasked
-        self.count = count
-        """Reads the counters of the endpoint."""
-        core.front = self
+    core: Core
+    registrar_client: RegistrarClient
+    objects: Objects
+    waits: Waits
+    calls: Calls
+    placing: Placing
+    unasked: Unasked
+    count: Callable[[], Counters]
+    """Reads the counters of the endpoint."""
+
+    def __post_init__(self) -> None:
+        self.core.front = self

@@ -1,9 +1,8 @@
 """Proxies: operations on the object behind a reference, carried out where the object lives.
 
-No operation waits for the reference itself. Each request leaves at once, is queued where the value
-will be, and runs there in the order of the requests on this reference. The result of a `remote` is
-a reference that takes the next request: so a chain of calls costs one round trip (promise
-pipelining).
+No operation waits for the reference itself: each request leaves at once, and runs where the value
+will be, in the order of the requests on this reference. So a chain of calls on the results of
+`remote` costs one round trip (promise pipelining).
 """
 
 from __future__ import annotations

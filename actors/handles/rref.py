@@ -1,8 +1,6 @@
 """`RRef`: the handle that a program holds, with PyTorch's name and behaviour.
 
-A handle belongs to the endpoint that made or received it. It holds no protocol state: that is in
-the endpoint's `Context`, which counts the handles. A handle that is collected only reports that,
-lock-free; the endpoint does the rest in its own thread.
+It holds no protocol state: that is in the `Context` of its endpoint, which counts the handles.
 """
 
 from __future__ import annotations

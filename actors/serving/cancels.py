@@ -12,23 +12,19 @@ with an end  its coroutine runs, or it awaits a  the end is called: it cancels t
              future or its arguments             answers the call
 ===========  ==================================  =================================================
 
-A thread takes a call from one state to the next without the lock. So a cancel may come when the
-call has left one state and has not reached the next one. It is noted in `revoked`, and each state
-begins with a look there: no cancel is lost. A function may run with its cancel refused, and return
-a coroutine or a future: then it is cancelled after all.
+A thread takes a call from one state to the next without the lock, so a cancel may come in between.
+It is noted in `revoked`, and each state begins with a look there. So a function that runs with its
+cancel refused, and returns a coroutine or a future, is cancelled after all.
 
 **Interrupting.** Python can raise an exception in another thread, at that thread's next bytecode.
-It must strike the function, and no code of the library: a step that is left half way would ruin the
-tables, and the next request in the thread has not been cancelled. So `_strike` looks at the frames
-of the thread. The innermost one of `Server._go` must be that of this call, and be at the
-instruction that calls the function; the frames above it must be the user's. Then it looks once more
-and raises, in one go of C code, in which no other thread runs. A thread that runs Python code gives
-way at a place where it raises such an exception itself, and one that is in C code does so when that
-returns. So the exception comes up in the user's code, at the latest at the first instruction of a
-function that C code calls. `Server._go` catches it if the function has ended before. If that first
-instruction is one of a finalizer, Python ignores the exception, and it is raised once more. A
-function that waits in the library is not struck: the wait ends with an error, and the call that it
-waits for, if any, is cancelled in the same way.
+It must strike the function, and no code of the library, nor the next request in the thread. So
+`_strike` looks at the frames of the thread: the innermost one of `Server._go` must be that of this
+call, at the instruction that calls the function, and the frames above it must be the user's. Then
+it looks once more and raises, in one go of C code, in which no other thread runs. The exception
+comes up in the user's code, at the latest at the first instruction of a function that C code calls.
+If that is a finalizer, Python ignores the exception, and it is raised once more. `Server._go`
+catches it if the function has ended before. A function that waits in the library is not struck: its
+wait ends with an error, and the call that it waits for is cancelled too.
 """
 
 from __future__ import annotations

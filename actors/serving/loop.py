@@ -1,7 +1,7 @@
 """An actor's loop: a real asyncio loop in a thread of its own, and its queue of work.
 
-Work starts in the order in which it was queued. Each piece runs to its end, or to the first `await`
-of the coroutine that it returned, before the next one starts.
+Work starts in the order in which it was queued, each piece when the one before has ended or has
+reached its first `await`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Loop(Internal):
         self.open = True
 
     def _running(self) -> asyncio.AbstractEventLoop | None:
-        """Returns the loop, and starts it if need be. None before `start` and after `stop`."""
+        """The loop, which is started if need be. None before `start` and after `stop`."""
         if self._loop is None and self.open:
             self._begin_thread()
         return self._loop

@@ -16,7 +16,7 @@ from ..values.wrapper import Wrapper, unwrapped
 
 
 def _items(value: Any) -> list[Any]:
-    """Return all items of an iteration over *value* at once."""
+    """All items of an iteration over *value* at once."""
     iterator = iter(value)
     if iterator is value:
         raise TypeError(
@@ -55,7 +55,7 @@ async def _next_async(value: Any) -> Any:
 
 
 def _lack(value: Any, name: str) -> str:
-    """Return the reason why *value* has no operation *name*, or an empty text if it has one."""
+    """The reason why *value* has no operation *name*, or an empty text if it has one."""
     try:
         bound(name, value)
     except AttributeError as error:
@@ -112,10 +112,9 @@ CHANGES = frozenset(
 
 
 def bound(what: Any, value: Any) -> Callable[..., Any]:
-    """Return the function to call for the operation *what* on *value*.
+    """The function to call for the operation *what* on *value*.
 
-    *what* is a name, maybe in wrappers with the options of the call; these stay around the
-    function.
+    *what* is a name, maybe in wrappers with the call's options, which stay around the function.
     """
     if isinstance(what, Wrapper):
         return replace(what, function=bound(what.function, value))  # type: ignore[return-value]  # every kind can be called, or has a function that can
@@ -125,7 +124,7 @@ def bound(what: Any, value: Any) -> Callable[..., Any]:
 
 
 def failed(what: Any, failure: Failure) -> Callable[..., Any]:
-    """Return the function to call for *what* on an object whose creation failed.
+    """The function to call for *what* on an object whose creation failed.
 
     A part of a failed run fails as the run did. For every other operation, this raises the error.
     """
@@ -135,7 +134,7 @@ def failed(what: Any, failure: Failure) -> Callable[..., Any]:
 
 
 def is_part(what: Any) -> bool:
-    """Return whether the operation *what* takes one of several results."""
+    """Whether the operation *what* takes one of several results."""
     return bool(unwrapped(what) == PART)
 
 

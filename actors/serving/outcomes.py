@@ -4,8 +4,8 @@ No thread waits for the outcome, and the method that has returned the future has
 object. When the future is done, the request takes a turn, as the outcome may be a part of the
 object, and a thread of the pool sends it.
 
-A future that the program is to set is held by the program alone. So if all others forget it, no
-answer can come: the request ends with an error. If the caller dies, the request ends, too.
+A future that the program is to set is held by the program alone. If it is forgotten, the request
+ends with an error; if the caller dies, the request ends, too.
 """
 
 from __future__ import annotations

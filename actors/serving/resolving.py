@@ -1,10 +1,4 @@
-"""Arguments by value: the worker that runs a task fetches them first, and no thread waits for them.
-
-``remote(to, fn, (ref,), resolve=True)`` sends the reference, not the value: the caller does not
-wait for an argument that is not there yet. The worker that runs the task asks for the values, all
-at once, and gives its threads to other work until the last one has come (the 2016 note's remote
-calls).
-"""
+"""Arguments by value: the worker that runs a task fetches them first; no thread waits for them."""
 
 from __future__ import annotations
 
@@ -65,7 +59,6 @@ class Resolving:
 
     @property
     def futures(self) -> tuple[Future[Any], ...]:
-        """The futures of all arguments that are fetched."""
         return tuple(self._futures.values())
 
     def give_up(self) -> None:
@@ -74,7 +67,7 @@ class Resolving:
             future.cancel()
 
     def take(self) -> Invocation:
-        """Return the function and its arguments, with values for references, and keep none of them.
+        """The function and its arguments, with values for references, of which none is kept.
 
         Raises the error that took the place of a value.
         """

@@ -1,15 +1,13 @@
 """Running the requests of others: functions, methods of objects, copies of values.
 
 Plain functions run in the endpoint's pool of threads, `async def` ones on its loop, and methods
-take turns on their object (`turns`). A function may return a future: then the future's outcome is
-the answer (`outcomes`). A caller may cancel its call (`cancels`). The payload of a request is
-unpickled in the pool too, never in the mailbox thread. Each request gets exactly one reply, and
-with that its own hold on its references ends.
+take turns on their object (`turns`). If a function returns a future, that future's outcome is the
+answer (`outcomes`). A caller may cancel its call (`cancels`). The payload of a request is unpickled
+in the pool too, never in the mailbox thread. Each request gets exactly one reply.
 
-A reference lent for a call costs nothing if the callee does not keep it. So when the reply is made,
-no object of the library may hold the references that the call brought or made. The arguments, the
-function, the frames of an error and the result are let go of before (the result is in a `Cell`; the
-code that takes it empties the cell).
+A reference lent for a call costs nothing if the callee does not keep it. So before the reply is
+made, the library lets go of the arguments, the function, the frames of an error and the result (it
+is in a `Cell`, which the code that takes it empties).
 """
 
 from __future__ import annotations
@@ -136,8 +134,7 @@ class Server:
     def _start_it(self, effect: Run, later: Later) -> None:
         """Run a request soon: between two messages if it is brief, or else in a thread.
 
-        The thread is woken *later*. Sooner, it would only wait for the endpoint's lock and the
-        interpreter.
+        The thread is woken *later*: sooner it would only wait for the endpoint's lock.
         """
         # A copy of a value must not wait for functions: `Fetch`es have threads of their own.
         core, request = self._core, effect.request
@@ -318,7 +315,7 @@ class Server:
             self.finish(request, cell)
 
     def _turn_of(self, request: Request) -> RRefId | None:
-        """Return the object on which *request*, which has begun, takes turns, or None."""
+        """The object on which *request*, which has begun, takes turns, or None."""
         target = target_of(request)
         return None if target in self._objects.beside else target
 
@@ -344,7 +341,7 @@ class Server:
         return CurrentRun(request.call, tag if isinstance(tag, str) else NAMELESS, chain, by)
 
     def _open(self, request: Started) -> Invocation:
-        """Return the function of *request* and its arguments."""
+        """The function of *request* and its arguments."""
         cargo = request.cargo
         payload: Any = cargo.payload
         if type(payload) is Payload and payload.plain and not cargo.descriptors:  # nearly always
@@ -381,7 +378,7 @@ class Server:
         return operations.bound(what, value), args, kwargs
 
     def _wrong_run(self, target: RRefId, value: Any, part: ResultPart) -> Failure | None:
-        """Return the failure of the run if *value* has not as many values as *part* expects."""
+        """The failure of the run if *value* has not as many values as *part* expects."""
         try:
             check_run(value, part)
         except (TypeError, ValueError) as error:
@@ -402,7 +399,7 @@ class Server:
         return stored.value
 
     def _wanted(self, fetch: Fetch) -> object:
-        """Return the value to send: for a wait None, or a frozen value, which costs nothing."""
+        """The value to send: for a wait None, or a frozen value, which costs nothing."""
         if fetch.copy:
             return self._stored(fetch.rref)
         stored, caller, core = None, fetch.call.caller, self._core
@@ -542,7 +539,7 @@ class Server:
     def _make(self, request: Request, cell: Cell) -> bool:
         """Turn the value in *cell* into the kind of object that the request asks for.
 
-        Return whether the object is serial, so that its requests take turns.
+        Returns whether the object is serial, so that its requests take turns.
         """
         if type(cell.content) is not Made:
             return True

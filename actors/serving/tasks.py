@@ -1,7 +1,6 @@
 """The asyncio of a loop, loaded when the first loop of a process begins.
 
-It takes a sixth of the time and of the memory of `import farref`. A program and a worker need it
-only if somebody writes `async`.
+It takes a sixth of the time and of the memory of `import farref`, and most processes need none.
 """
 
 from __future__ import annotations

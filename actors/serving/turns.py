@@ -1,19 +1,16 @@
 """Turns: an `async` method has its object's turn only while its code runs, not while it awaits.
 
 `protocol.owner` decides the order of turns. Here the coroutine of a method is run one step at a
-time, from one `await` to the next. Before a step its request takes the object's turn, after the
-step it gives the turn away. So the object never runs in two threads at once: the steps run on the
-endpoint's loop, plain methods run in threads, and each of them has the turn meanwhile. No thread
-waits for a turn: the coroutine is suspended until then, and the loop goes on.
+time, from one `await` to the next; its request takes the object's turn before a step, and gives it
+away after the step. The steps run on the endpoint's loop, and plain methods in threads, so the
+object never runs in two threads at once. A coroutine that waits for a turn is suspended.
 
 A plain method may set the `asyncio.Event` of its object, as in Ray. asyncio takes note of that, but
 does not wake a loop that sleeps in another thread. `Turns.wake` does, after each plain function.
 
-To asyncio the steps are one coroutine in one task. Whatever the method's coroutine yields goes to
-the task unchanged, and whatever the task sends or throws goes to the coroutine. So futures of
-asyncio, cancellation, `asyncio.timeout`, `asyncio.current_task` and context variables work as
-usual. The tasks that a method starts (`create_task`, `gather`, ...) run in steps, too, and share
-the turn of its request, until the method has ended. After that they take no turn.
+To asyncio the steps are one coroutine in one task: all that the one yields, and the other sends or
+throws, is passed on unchanged. The tasks that a method starts (`create_task`, `gather`, ...) run in
+steps, too, and share the turn of its request, until the method has ended.
 """
 
 from __future__ import annotations
@@ -226,7 +223,7 @@ class StepByStep:
 
 
 def in_turns(coroutine: Any, context: Context | None) -> Any:
-    """Return *coroutine*, for a new task in *context*, in steps if a method starts that task."""
+    """*coroutine*, for a new task in *context*, in steps if a method starts that task."""
     turn = _turn.get() if context is None else context.get(_turn)
     if turn is None or type(coroutine) is not types.CoroutineType:
         return coroutine
@@ -246,7 +243,7 @@ async def _in_steps(cell: Cell, turn: SharedTurn) -> Any:
 
 
 def method_of(awaited: Any) -> Any:
-    """Return the user's coroutine that *awaited* runs in steps, or else *awaited* itself."""
+    """The user's coroutine that *awaited* runs in steps, or else *awaited* itself."""
     if type(awaited) is types.GeneratorType and awaited.gi_code is StepByStep.__await__.__code__:
         frame = awaited.gi_frame
         return frame.f_locals.get("coroutine") if frame is not None else None

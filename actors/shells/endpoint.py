@@ -103,7 +103,7 @@ class Endpoint(Internal):
         self.watchers = Watchers(core)
         self.debugging = Debugging(core, self.registrar_client)
         front = Front(
-            core,
+            core=core,
             registrar_client=self.registrar_client,
             objects=self.objects,
             waits=self.waits,

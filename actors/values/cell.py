@@ -3,9 +3,6 @@
 The frame of a function keeps its arguments until it ends, and with a value all references in it.
 So a function that is not to keep the value gets a cell, and the code that needs the value takes it
 out.
-
-Python complains about a coroutine that was never started, wherever the collector happens to run. A
-coroutine that is dropped on its way, as its actor ends, is closed by its cell.
 """
 
 from __future__ import annotations
@@ -33,7 +30,10 @@ class Cell(msgspec.Struct, eq=False):
 
 
 class CoroutineCell(Cell, eq=False):
-    """A cell with a coroutine, which it closes if it is dropped."""
+    """A cell with a coroutine, which it closes if it is dropped.
+
+    Python complains about one that was never started, wherever the collector happens to run.
+    """
 
     def __del__(self) -> None:
         if type(self.content) is types.CoroutineType:  # else its result has taken its place

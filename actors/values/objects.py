@@ -1,8 +1,7 @@
 """The values of an endpoint's objects, from creation until they are freed.
 
-The protocol counts the holders of an object and knows nothing of its value; this module has the
-values and counts nothing. No code looks at a value under the endpoint's lock. A special thread lets
-go of values, since their finalizers run user code.
+The protocol counts the holders of an object and knows nothing of its value. No code looks at a
+value under the endpoint's lock, and a thread lets go of it: its finalizer is user code.
 """
 
 from __future__ import annotations

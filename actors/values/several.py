@@ -2,14 +2,12 @@
 
 The callee runs the function once and owns the *run*: an object with the whole result as its value.
 Each result is one more creation, a request on the run that takes one part of the value. The caller
-makes all these creations at once, and then drops the run, so the callee frees it when the parts are
-made. So the results are ordinary objects, each counted and freed by itself. No message was added to
-the protocol: n results are n + 1 creations.
+makes all of them at once, and then drops the run. So n results are n + 1 creations, and no message
+was added to the protocol.
 
-If the function raises, the run has a `Failure` as its value. It becomes the value of every part.
-If the function returns a wrong number of values, the first part finds that, and its failure becomes
-the value of the run. (Unless the function returned a reference: then the values are not the run's
-own, and each part finds it anew.)
+If the function raises, its `Failure` is the value of the run, and of every part. If it returns a
+wrong number of values, the first part finds that, and its failure becomes the value of the run.
+(Unless the function returned a reference: then each part finds it anew.)
 """
 
 from __future__ import annotations

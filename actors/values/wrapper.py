@@ -42,9 +42,8 @@ class OnResult(Wrapper, frozen=True):
 class Making(OnResult, frozen=True):
     """Its result becomes an object of this kind, and comes as `Made`.
 
-    The caller asks for that (``remote(to, fn, frozen=True)``); *fn* does not return a marker. So
-    functions that know nothing of farref can be used (``np.load``), and no marker can turn up
-    inside a value. `RRef` has the same keywords for values that exist already.
+    The caller asks for that (``remote(to, fn, frozen=True)``), so functions that know nothing of
+    farref can be used (``np.load``). `RRef` has the same keywords for values that exist already.
     """
 
     frozen: bool = False
