@@ -20,7 +20,7 @@ from ..calls.futures import Enough, Future
 from ..core import sites
 from ..core.current import chain_in, frame
 from ..handles.front import Front
-from ..handles.parts import parts_of
+from ..handles.proxies import parts_of
 from ..handles.rref import RRef
 from ..values.several import Several, check_number
 from ..values.wrapper import ByValue, made_as

@@ -318,6 +318,10 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
 
     def _claim(self) -> None:
         """Only the calling thread may now set the outcome. Raises `InvalidStateError`."""
+        if not self._mine:
+            raise concurrent.futures.InvalidStateError(
+                f"nobody but its reply sets {self.what}; make a `farref.Future()` to set"
+            )
         if not self._begin():
             done = "was cancelled" if self.cancelled() else "is set already"
             raise concurrent.futures.InvalidStateError(f"{self.what} {done}")
@@ -330,7 +334,6 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         Raises `concurrent.futures.InvalidStateError` if it is set or cancelled, or is the future of
         a call, which the reply sets.
         """
-        self._check_settable()
         self._claim()
         self._result = result
         self.finish("RUNNING")
@@ -343,15 +346,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         """
         if not isinstance(exception, BaseException):
             raise TypeError(f"an exception is needed, not {exception!r}")
-        self._check_settable()
         self._claim()
         self.finish("RUNNING", error=exception)
-
-    def _check_settable(self) -> None:
-        if not self._mine:
-            raise concurrent.futures.InvalidStateError(
-                f"nobody but its reply sets {self.what}; make a `farref.Future()` to set"
-            )
 
     @property
     def what(self) -> str:

@@ -109,10 +109,6 @@ class Discards:
 
     # ---- releasing; under the endpoint's lock
 
-    @property
-    def counted(self) -> int:
-        return len(self.holds)
-
     def sweep(self, context: Context, carry_out: CarryOut, later: Later) -> None:
         """Release at most `MOST` of the counts that have ended, and the others soon."""
         effects = self.released(context, MOST)

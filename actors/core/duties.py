@@ -15,31 +15,22 @@ DUTIES: list[tuple[Callable[..., Any], str]] = []
 """Each function with its duty, in the order in which they were defined."""
 
 
-def under_lock(function: F) -> F:
-    """The caller holds the endpoint's lock, `Core.lock`.
+def _duty(duty: str) -> Callable[[F], F]:
+    def noted(function: F) -> F:
+        DUTIES.append((function, duty))
+        return function
 
-    Such a function runs no user code, sends nothing and completes no future.
-    """
-    DUTIES.append((function, "under the lock"))
-    return function
-
-
-def without_lock(function: F) -> F:
-    """The caller does not hold the endpoint's lock.
-
-    Such a function waits, or runs user code.
-    """
-    DUTIES.append((function, "without the lock"))
-    return function
+    return noted
 
 
-def in_mailbox_thread(function: F) -> F:
-    """The caller is the mailbox thread: the one thread that handles the endpoint's messages now."""
-    DUTIES.append((function, "in the mailbox thread"))
-    return function
+under_lock = _duty("under the lock")
+"""The caller holds the endpoint's lock, `Core.lock`.
 
-
-def in_section(function: F) -> F:
-    """The caller holds signal handlers back, if it is the main thread (`base.interrupts`)."""
-    DUTIES.append((function, "in a section"))
-    return function
+Such a function runs no user code, sends nothing and completes no future.
+"""
+without_lock = _duty("without the lock")
+"""The caller does not hold the endpoint's lock: such a function waits, or runs user code."""
+in_mailbox_thread = _duty("in the mailbox thread")
+"""The caller is the mailbox thread: the one thread that handles the endpoint's messages now."""
+in_section = _duty("in a section")
+"""The caller holds signal handlers back, if it is the main thread (`base.interrupts`)."""

@@ -62,54 +62,46 @@ def dropped(what: str, place: Place | None, error: Failure | BaseException) -> N
         text = error.text if isinstance(error, Failure) else details_of(error)
         about = f"nobody looked at the error of {what}{at}"
         # An error of the user's code has a call of its own to look at, one of farref's has not.
-        if not isinstance(error, FarrefError) or _repeated.first(log, about, text):
+        if not isinstance(error, FarrefError) or _is_first(log, about, text):
             notice(log, logging.ERROR, f"{about}:\n{text}")
         flush(OFTEN)
 
 
-class _Repeated:
-    """Errors of farref that no code has looked at: the first of each cause in full, then a count.
-
-    A death fails thousands of calls at once, with one text.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()  # a future that the collector drops may come in between
-        self._more: dict[str, int] = {}
-        """For each text, without its numbers: the errors since the log had a line about it."""
-        self._told: dict[str, tuple[float, str, logging.Logger]] = {}
-
-    def first(self, log: logging.Logger, about: str, text: str) -> bool:
-        """Count the error *text*; whether the log needs it in full."""
-        cause = re.sub(r"\d+", "#", text)
-        with self._lock:
-            new = cause not in self._more
-            self._more[cause] = 0 if new else self._more[cause] + 1
-            if new:
-                self._told[cause] = time.monotonic(), about, log
-            return new
-
-    def counts(self, after: float) -> list[tuple[logging.Logger, int, str]]:
-        """The lines of the log with the counts of causes whose last line is *after* seconds old."""
-        if not self._told:
-            return []
-        now, lines = time.monotonic(), []
-        with self._lock:
-            for cause, (told, about, log) in list(self._told.items()):
-                more = self._more[cause]
-                if now < told + after:
-                    continue
-                if more:
-                    text = f"{about}: {more:,} more with the same error since then"
-                    lines.append((log, logging.ERROR, text))
-                    self._told[cause], self._more[cause] = (now, about, log), 0
-                elif now > told + FORGET:
-                    del self._told[cause], self._more[cause]
-        return lines
+_lock = threading.RLock()  # a future that the collector drops may come in between
+_more: dict[str, int] = {}
+"""For each text of an error of farref, without its numbers: the errors since the log had a line
+about it. A death fails thousands of calls at once, with one text."""
+_told: dict[str, tuple[float, str, logging.Logger]] = {}
 
 
-_repeated = _Repeated()
-counts = _repeated.counts
+def _is_first(log: logging.Logger, about: str, text: str) -> bool:
+    """Count the error *text*; whether the log needs it in full."""
+    cause = re.sub(r"\d+", "#", text)
+    with _lock:
+        new = cause not in _more
+        _more[cause] = 0 if new else _more[cause] + 1
+        if new:
+            _told[cause] = time.monotonic(), about, log
+        return new
+
+
+def counts(after: float) -> list[tuple[logging.Logger, int, str]]:
+    """The lines of the log with the counts of causes whose last line is *after* seconds old."""
+    if not _told:
+        return []
+    now, lines = time.monotonic(), []
+    with _lock:
+        for cause, (told, about, log) in list(_told.items()):
+            more = _more[cause]
+            if now < told + after:
+                continue
+            if more:
+                text = f"{about}: {more:,} more with the same error since then"
+                lines.append((log, logging.ERROR, text))
+                _told[cause], _more[cause] = (now, about, log), 0
+            elif now > told + FORGET:
+                del _told[cause], _more[cause]
+    return lines
 
 
 def flush(after: float = 0.0) -> None:

@@ -29,8 +29,7 @@ class Peers:
         self.numbered: dict[int, WorkerId] = {}
         """Those with an address, by their incarnations. To read."""
         self.near: dict[WorkerId, bool] = {}
-        """Whether each sees this process, and so can open its shared memory, if that is known. To
-        read."""
+        """Whether each sees this process, and so can open its shared memory, if that is known."""
         self._ids: dict[Hashable, WorkerId] = {}
         self._local: list[tuple[ActorAddress, WorkerId]] = []
         self.named: dict[str, WorkerInfo] = {}
@@ -52,11 +51,6 @@ class Peers:
             else:
                 self.resolved.add(worker)
                 self._ids[address.addressDetails] = worker
-
-    def learn_near(self, worker: WorkerId, *, near: bool) -> None:
-        """Note whether *worker* sees this process, and so can open its shared memory."""
-        with self._writing:
-            self.near[worker] = near
 
     def worker_at(self, address: ActorAddress) -> WorkerId | None:
         """The endpoint at *address*, or None if it is unknown."""

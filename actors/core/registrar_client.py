@@ -143,7 +143,7 @@ class RegistrarClient:
             near = there and found.host == processes.host()
             with self._core.lock:  # if it dies just now, no code would forget it
                 if worker not in self._core.context.dead:
-                    self._core.peers.learn_near(worker, near=near)
+                    self._core.peers.near[worker] = near
         return near
 
     def surely_near(self, worker: WorkerId) -> bool:
@@ -207,9 +207,6 @@ class RegistrarClient:
             self._port.post(self.registrar, beat)
 
     def _named(self, name: str) -> WorkerInfo:
-        known = self._core.peers.named.get(name)
-        if known is not None and known.id not in self._core.context.dead:
-            return known
         found = self.ask(Lookup, PATIENCE, name=name)
         if not found.workers:
             error = WorkerDiedError if found.dead else WorkerNotFoundError

@@ -18,10 +18,9 @@ from ...protocol.ids import RRefId
 from ..core import sites
 from ..core.current import chain_in
 from ..core.sites import Place
-from ..values.several import Several
+from ..values.several import PART, ResultPart, Several
 from ..values.wrapper import ByValue, made_as
 from .front import Front
-from .parts import parts_of
 
 
 class Handle(Protocol):
@@ -315,3 +314,30 @@ class Way(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"<{self.how} access to {self.rref!r}>"
+
+
+def parts_of(
+    run: Any,
+    name: str,
+    number: int,
+    timeout: float | None,
+    place: Place,
+    *,
+    frozen: bool,
+    serial: bool,
+) -> list[Any]:
+    """References to the *number* results of *run*, a reference to the run of the function *name*.
+
+    Each result is to be made within *timeout* seconds. *frozen* and *serial* are as in `remote`.
+    The user's code at *place* has asked for them.
+    """
+    front, take = run._front, made_as(PART, frozen=frozen, serial=serial)
+    front.unasked.asked(run.id, name, place)  # it may be the last to have the error of all
+    made = [
+        front.calls.remote_method(run.id, (take, (ResultPart(index, number, name, run.id),), {}))
+        for index in range(number)
+    ]
+    for part in made:
+        part._asked(name, timeout, place)
+    front.unasked.together(run.id, [part.id for part in made])
+    return made

@@ -122,7 +122,7 @@ def test_a_handle_that_ends_in_two_steps_has_one_row(tmp_path: Path) -> None:
         core = current.frame().core
         handle.__del__()  # it tells of the end
         core.step(list)  # another thread makes a step before the callback of the weak reference
-        assert core.discards.counted == 0
+        assert not core.discards.holds
         with core.lock:
             del handle
             assert core.discards.ended, "the second time"
