@@ -174,6 +174,7 @@ def test_a_call_that_is_cancelled_does_not_begin(system: System, gate: Path) -> 
     assert until(system, begun(gate, "busy").exists)
     waits = [farref.rpc_async("B", note, (number,)) for number in range(3)]
     assert waits[1].cancel()
+    assert waits[1].cancel(), "again"
     assert waits[1].cancelled()
     with pytest.raises(CancelledError):
         waits[1].result()

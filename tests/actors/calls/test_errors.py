@@ -120,24 +120,6 @@ def test_what_cannot_travel_is_told(system: System) -> None:
     assert ref.rpc_sync().get() is None
 
 
-def test_of_a_creation_a_call_and_a_message(system: System) -> None:
-    made = farref.remote("B", _fail)
-    with pytest.raises(ZeroDivisionError) as caught:
-        made.to_here()
-    assert f"raised on worker B by _fail(), for the reference {made.id}" in told(caught.value)
-    with pytest.raises(ZeroDivisionError) as caught:
-        farref.rpc_sync("B", _fail)
-    assert "raised on worker B by _fail()" in told(caught.value)
-    missing: RRef[Any] = farref.remote("B", make_box)
-    with pytest.raises(AttributeError) as caught_too:
-        missing.rpc_sync().nothing()
-    assert f"by nothing(), for the reference {missing.id}" in told(caught_too.value)
-
-
-def _fail() -> float:
-    return 1 / 0
-
-
 def test_our_own_keep_type_and_text(system: System) -> None:
     with pytest.raises(WorkerNotFoundError, match="'nobody' does not exist") as caught:
         farref.rpc_sync("B", _ask_nobody)

@@ -65,17 +65,6 @@ def read():
 """
 
 
-def test_globals_stay_and_are_shared(apart: System) -> None:
-    it = main(CACHE)
-    assert [call(it.put, n, n) for n in range(3)] == [1, 2, 3]
-    assert call(it.keys) == [0, 1, 2]
-    assert [call(it.count) for _ in range(3)] == [1, 2, 3]
-    assert call(it.read) == 3
-    assert it.cache == {}
-    assert it.counter == 0
-    assert call(it.put, "x", 1, to="C") == 1, "each process has its own"
-
-
 def test_two_programs_with_the_same_code_share_nothing(system: System) -> None:
     one, other = main(CACHE), main(CACHE)
     assert [call(one.put, 1, 1), call(one.put, 2, 2), call(other.put, 3, 3)] == [1, 2, 1]
@@ -136,44 +125,6 @@ def apart(system: System) -> System:
     if call(os.getpid) == os.getpid():
         pytest.skip("in one process, a class is one")
     return system
-
-
-def test_decorated_functions(system: System) -> None:
-    it = main(
-        """
-        import functools
-
-        def counted(f):
-            @functools.wraps(f)
-            def run(*args):
-                run.calls += 1
-                return run.calls, f(*args)
-            run.calls = 0
-            return run
-
-        @counted
-        def twice(x):
-            return 2 * x
-        """
-    )
-    assert [call(it.twice, 4), call(it.twice, 4)] == [(1, 8), (2, 8)]
-
-
-def test_functions_as_arguments_and_results(system: System) -> None:
-    it = main(
-        CACHE
-        + """
-def apply(f, *args):
-    return f(*args)
-
-def adder(n):
-    return lambda x: x + n
-"""
-    )
-    assert [call(it.apply, it.put, n, n) for n in range(3)] == [1, 2, 3]
-    assert call(it.put, 9, 9) == 4, "called and passed, it is one function"
-    assert call(it.adder, 2)(3) == 5
-    assert RRef(it.adder(1)).rpc_sync()(4) == 5
 
 
 def test_a_function_with_a_reference_goes_each_time_and_is_counted(system: System) -> None:

@@ -54,6 +54,8 @@ def test_a_call_that_fails_and_is_dropped(system: System, caplog: pytest.LogCapt
     )
     assert "Traceback (most recent call last)" in line
     assert line.endswith("KeyError: 'broken'\n")
+    (record,) = [each for each in caplog.records if each.name.startswith("farref.")]
+    assert (record.levelno, record.name) == (logging.ERROR, "farref.actors.core.notices")
 
 
 def test_other_calls_that_are_dropped(system: System, caplog: pytest.LogCaptureFixture) -> None:
@@ -175,6 +177,10 @@ CREATIONS: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
         ("which fail() (called at ", "was to make on program:"),
     ),
     "on any worker": (lambda: farref.remote(farref.ANY, fail), ("which fail() (called at ",)),
+    "of several results": (
+        lambda: farref.remote("B", Failing).remote(num_returns=2).method(),
+        ("which method() (called at ", "was to make on B:"),
+    ),
     "of an alias": (lambda: farref.remote("C", _same, (farref.remote("B", fail),)), ()),
     "of a chain": (
         lambda: farref.remote("B", Failing).remote().method().remote().anything().remote().more(),
@@ -191,26 +197,6 @@ def test_a_creation_is_logged_once(
     make()
     (line,) = logged(system, caplog, 1)
     assert all(part in line for part in parts)
-
-
-def test_a_wait_does_not_fetch(system: System, caplog: pytest.LogCaptureFixture) -> None:
-    ref = farref.remote("B", fail)
-    assert farref.wait([ref])[0]
-    assert not errors(caplog)
-    del ref
-    logged(system, caplog, 1)
-
-
-def test_several_results(system: System, caplog: pytest.LogCaptureFixture) -> None:
-    seen, dropped = farref.remote("B", fail, num_returns=2)
-    with pytest.raises(KeyError):
-        seen.to_here()
-    del seen, dropped
-    one, two = farref.remote("B", Failing).remote(num_returns=2).method()
-    del one, two
-    (line,) = logged(system, caplog, 1)
-    assert f"which method() (called at {__file__}:" in line
-    assert " in test_several_results) was to make on B:" in line
 
 
 def test_other_operations(system: System, caplog: pytest.LogCaptureFixture) -> None:
@@ -298,12 +284,3 @@ def test_the_errors_of_a_creator_that_has_died(tmp_path: Path) -> None:
     run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
     assert run.stderr.count("KeyError: 'of an orphan'\n") == 1
     assert "for B" in run.stderr
-
-
-def test_logging_is_the_programs_to_configure(
-    system: System, caplog: pytest.LogCaptureFixture
-) -> None:
-    farref.rpc_async("B", fail)
-    logged(system, caplog, 1)
-    (record,) = [r for r in caplog.records if r.name.startswith("farref.")]
-    assert (record.levelno, record.name) == (logging.ERROR, "farref.actors.core.notices")

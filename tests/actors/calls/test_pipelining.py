@@ -87,14 +87,6 @@ def test_a_class_is_called_and_read_like_any_object(chain_system: System) -> Non
     assert ref.rpc_sync().fromkeys("ab") == {"a": None, "b": None}
 
 
-def test_a_proxy_that_does_not_wait_is_not_a_sequence(chain_system: System) -> None:
-    ref = farref.remote("B", make_log)
-    for proxy in (ref.rpc_async(), ref.remote()):
-        with pytest.raises(TypeError, match="fetch the value"):
-            list(proxy)
-    assert "get() it" in repr(ref.rpc_sync().size)
-
-
 # ---- a chain of calls
 
 
@@ -254,14 +246,6 @@ def slot() -> farref.Future[int]:
 
 def fill_slot(value: int) -> None:
     SLOTS.pop().set_result(value)
-
-
-def test_what_an_argument_raises_is_what_the_task_raises(chain_system: System) -> None:
-    broken = farref.remote("B", int, ("x",))
-    with pytest.raises(ValueError, match="invalid literal"):
-        farref.rpc_sync("C", add, (1, broken), resolve=True)
-    with pytest.raises(ValueError, match="invalid literal"):
-        farref.remote("C", add, (broken,), resolve=True).to_here()
 
 
 def test_a_task_that_waits_for_its_arguments_can_be_cancelled(

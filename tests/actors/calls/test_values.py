@@ -23,12 +23,10 @@ import pytest
 import farref
 from farref import (
     OwnerDiedError,
-    RefActor,
     RRef,
     SenderDiedError,
     SerializationError,
     System,
-    SystemDownError,
     WorkerDiedError,
 )
 from farref.actors.base import Limits, system_base
@@ -42,7 +40,7 @@ from farref.testing import Faults, counts, drop, duplicate
 
 from ...bases import PROCESSES
 from ...marks import SHARED_MEMORY
-from ...pressing import Pressing, Ringing, pressed, rung
+from ...pressing import Pressing, pressed
 from ...stopping import stop, stopped
 from ...waiting import eventually
 from ..core.interrupting import Interrupting
@@ -53,12 +51,15 @@ from .noting import Copied, noted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from thespian.actors import ActorAddress
 
 SIZE = 1 << 20
 OPENING = "/futures.py", "/packing.py", "/pickling.py", "/shared.py", "/slots.py"
 """The modules that unpickle a reply."""
 READ_ONLY = "assignment destination is read-only"
+
+
+def shared_by_processes(test: Any) -> Any:
+    return SHARED_MEMORY(pytest.mark.processes(test))
 
 
 def sevens(size: int = SIZE) -> Any:
@@ -346,8 +347,7 @@ def small_messages() -> Iterator[System]:
         yield system
 
 
-@SHARED_MEMORY
-@pytest.mark.processes
+@shared_by_processes
 @pytest.mark.parametrize("size", [5_000, 20_000, 40_000])
 def test_a_frozen_array_that_no_message_can_take(small_messages: System, size: int) -> None:
     """Its memory is named, or the user is told."""
@@ -362,8 +362,7 @@ def test_a_frozen_array_that_no_message_can_take(small_messages: System, size: i
             assert total_of(ref) == size
 
 
-@SHARED_MEMORY
-@pytest.mark.processes
+@shared_by_processes
 @pytest.mark.parametrize("waits", [False, True], ids=["fetch", "wait"])
 def test_a_frozen_value_with_many_buffers(small_messages: System, waits: bool) -> None:
     """They share a segment: the places of all would be more than a message takes."""
@@ -483,8 +482,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
-@SHARED_MEMORY
-@pytest.mark.processes
+@shared_by_processes
 def test_the_owner_is_killed_while_its_reply_is_on_the_way(
     processes: System, tmp_path: Path
 ) -> None:
@@ -512,8 +510,7 @@ def test_the_owner_is_killed_while_its_reply_is_on_the_way(
     assert_freed(processes, "C", "D")
 
 
-@SHARED_MEMORY
-@pytest.mark.processes
+@shared_by_processes
 def test_a_value_is_copied_once_for_each_fetch() -> None:
     """Also for the first, which finds others in the queue of the object when it is answered."""
     with System("farrefBase", timeout=PATIENCE) as system:
@@ -544,8 +541,7 @@ def test_those_who_fetched_keep_what_the_dead_owned(processes: System) -> None:
     assert_freed(processes, "C", "D")
 
 
-@SHARED_MEMORY
-@pytest.mark.processes
+@shared_by_processes
 def test_readers_are_killed(processes: System) -> None:
     """One reader has the value mapped; to the other it is on its way."""
     ref = farref.remote("B", sevens, frozen=True)
@@ -648,8 +644,7 @@ def linger() -> None:
     OutConnection.write_now = write_now  # type: ignore[method-assign]
 
 
-@SHARED_MEMORY
-@pytest.mark.processes
+@shared_by_processes
 @pytest.mark.parametrize("by_call", [False, True], ids=["fetch", "call"])
 def test_the_next_value_is_written_to_the_last_ones_memory(
     processes: System, by_call: bool
@@ -689,33 +684,6 @@ def test_an_interrupted_result_asks_again(processes: System, size: int) -> None:
         assert total(future.result()[0]) == 7 * size
 
 
-def ringing(size: int) -> list[Any]:
-    return [sevens(size), Ringing()]
-
-
-@pytest.mark.processes
-@pytest.mark.parametrize("size", [100, SIZE])
-def test_a_result_ends_by_the_error_of_a_signal_handler(processes: System, size: int) -> None:
-    def late(*_: object) -> None:
-        raise TimeoutError("a deadline of ours")
-
-    before = signal.signal(signal.SIGALRM, late)
-    try:
-        future = farref.rpc_async("B", ringing, args=(size,))
-        assert until(processes, future.done)
-        works: list[Callable[[], object]] = [
-            future.result,
-            lambda: farref.rpc_sync("B", ringing, args=(size,)),
-        ]
-        for work in works:
-            rung.append(None)
-            with pytest.raises(TimeoutError, match="a deadline of ours"):
-                work()
-        assert total(future.result()[0]) == 7 * size
-    finally:
-        signal.signal(signal.SIGALRM, before)
-
-
 @pytest.mark.processes
 @pytest.mark.parametrize("size", [100, shared.IN_SLOT.start, SIZE])
 def test_no_interrupt_of_a_result_loses_the_value(
@@ -742,34 +710,7 @@ def test_no_interrupt_of_a_result_loses_the_value(
     assert not shared.unread
 
 
-@SHARED_MEMORY
-@pytest.mark.processes
-@pytest.mark.parametrize("again", [True, False], ids=["numbers used again", "numbers unused"])
-def test_a_forked_child_gets_no_other_bytes(processes: System, tmp_path: Path, again: bool) -> None:
-    """Neither of a frozen value nor of a reply that its parent has not used."""
-    ref = RRef(sevens(), frozen=True)
-    future = farref.rpc_async("B", sevens)
-    assert until(processes, future.done)
-    for look in (ref.local_value, future.result):
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                for number in range(30 if again else 0):
-                    file = os.open(tmp_path / str(number), os.O_RDWR | os.O_CREAT)
-                    os.write(file, b"Z" * 2 * SIZE)
-                look()
-            except SystemDownError:
-                code = 0
-            finally:
-                os._exit(code)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-        assert total(look()) == 7 * SIZE
-    del ref, future, look
-
-
-@SHARED_MEMORY
-@pytest.mark.processes
+@shared_by_processes
 def test_a_thousand_fetches_leave_no_descriptor(processes: System) -> None:
     size, b = shared.IN_SLOT.stop, pid_of("B")
     farref.rpc_sync("B", keep_frozen, (size,))
@@ -817,22 +758,7 @@ def test_threads_of_several_processes(processes: System) -> None:
     assert_freed(processes, "B", "C", "D")
 
 
-class Taker(RefActor):
-    """Keeps the array that it receives."""
-
-    def receiveMsg_dict(self, message: Any, sender: ActorAddress) -> None:
-        self.send(sender, {"total": total(message["array"]), "back": message["array"]})
-
-
-def test_messages_of_actors(own_system: System) -> None:
-    taker = own_system.create(Taker)
-    answer = own_system.ask(taker, {"array": sevens()})
-    assert answer["total"] == total(answer["back"]) == 7 * SIZE
-    answer["back"][:] = 1
-
-
-@SHARED_MEMORY
-@pytest.mark.processes
+@shared_by_processes
 def test_a_tiny_dev_shm_is_enough() -> None:
     """Segments are no files in /dev/shm, so containers with only 64 kB of it have them too."""
     code = """
@@ -885,8 +811,7 @@ def has_slot() -> bool:
     return look(os.getpid())[1] > 0
 
 
-@SHARED_MEMORY
-@pytest.mark.processes
+@shared_by_processes
 def test_one_slot_or_two_are_enough_for_one_reader(slotted: System) -> None:
     ref = farref.remote("B", middling)
     assert until(slotted, has_slot)
@@ -895,16 +820,14 @@ def test_one_slot_or_two_are_enough_for_one_reader(slotted: System) -> None:
     assert 1 <= look(pid_of("B"))[1] <= 2  # the last one may not be acknowledged yet
 
 
-@SHARED_MEMORY
-@pytest.mark.processes
+@shared_by_processes
 def test_the_slots_of_a_dead_worker_are_let_go_of(slotted: System) -> None:
     assert until(slotted, has_slot)
     os.kill(pid_of("B"), signal.SIGKILL)
     assert until(slotted, lambda: look(os.getpid()) == (0, 0))
 
 
-@SHARED_MEMORY
-@pytest.mark.processes
+@shared_by_processes
 def test_nothing_waits_for_the_registrar(slotted: System) -> None:
     """A sender asks it whether a receiver is near."""
     with stopped(psutil.Process(pid_of("B")).ppid()):
@@ -913,8 +836,7 @@ def test_nothing_waits_for_the_registrar(slotted: System) -> None:
     assert until(slotted, has_slot)
 
 
-@SHARED_MEMORY
-@pytest.mark.processes
+@shared_by_processes
 @pytest.mark.parametrize("by_call", [False, True], ids=["fetch", "call"])
 def test_an_array_that_is_too_large_for_a_message_goes_in_a_slot(by_call: bool) -> None:
     """Also the first: then its sender asks whether the receiver is near, and waits."""
@@ -956,8 +878,7 @@ def give_back() -> None:
     _held.clear()
 
 
-@SHARED_MEMORY
-@pytest.mark.processes
+@shared_by_processes
 def test_a_sender_without_descriptors_sends_it_in_the_message(slotted: System) -> None:
     """It cannot ask whether the receiver is near. Later it asks again."""
     farref.rpc_sync("B", sevens, (1,))  # now it has loaded what arrays need
@@ -968,8 +889,7 @@ def test_a_sender_without_descriptors_sends_it_in_the_message(slotted: System) -
     assert until(slotted, has_slot)
 
 
-@SHARED_MEMORY
-@pytest.mark.processes
+@shared_by_processes
 def test_a_sender_that_cannot_load_what_makes_slots_does_so_too(tmp_path: Path) -> None:
     program = """
     import os, resource, sys, farref
@@ -1017,16 +937,14 @@ def _arrives(name: str) -> bool:
         return False
 
 
-@SHARED_MEMORY
-@pytest.mark.processes
+@shared_by_processes
 def test_only_the_values_in_slots_fail_at_a_receiver_without_descriptors(slotted: System) -> None:
     slotted.worker("C")
     assert farref.rpc_sync("B", len, ("abc",)) == 3  # now it has a connection to this program
     assert farref.rpc_sync("B", refused_without_descriptors, ("C",))
 
 
-@SHARED_MEMORY
-@pytest.mark.processes
+@shared_by_processes
 def test_a_copy_is_of_one_moment(slotted: System) -> None:
     """A fetch has the turn until the value is copied."""
     ref = farref.remote("B", middling)

@@ -114,9 +114,6 @@ class Selfish:
             case _:
                 return "it ran"
 
-    async def again_later(self, me: RRef[Selfish]) -> Any:
-        return await me.rpc_async().again("end", me)
-
     def give_up(self, me: RRef[Selfish], form: str, gate: Path) -> None:
         with pytest.raises(FetchTimeoutError):
             farref.rpc_sync("C", _again_late, (me, form, gate), timeout=0.1)
@@ -220,13 +217,6 @@ def test_a_call_that_was_refused_to_its_caller_is_in_no_log(system: System, form
     farref.rpc_sync("B", gc.collect)
     idle(system, 0.2)
     assert farref.rpc_sync("B", end_records) == []
-
-
-def test_an_await_for_oneself_is_none(system: System) -> None:
-    """A method that awaits has no turn on its object, so the call gets one."""
-    ref = farref.remote("B", Selfish)
-    assert farref.on(ref).rpc_sync(Selfish.again_later, ref) == "it ran"
-    assert ref.rpc_sync().again("end", ref) == "it ran"
 
 
 def test_a_cycle_of_nobody_is_no_self_wait(system: System) -> None:

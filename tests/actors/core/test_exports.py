@@ -42,22 +42,6 @@ def functions_in(message: Any) -> Any:
     return message.cargo.payload.functions
 
 
-def test_the_first_message_brings_it_and_later_ones_name_it(near: Exports, far: Exports) -> None:
-    f, g = Definition(A, 1, b"f"), Definition(A, 2, b"gg")
-    first, size = near.export_functions(B, "requests", calling(f, g, f))
-    assert functions_in(first) == (
-        Exported(0, A, 1, b"f"),
-        Exported(1, A, 2, b"gg"),
-        Exported(0),
-    )
-    assert size == 3
-    again, size = near.export_functions(B, "requests", calling(g))
-    assert (functions_in(again), size) == ((Exported(1),), 0)
-    came = functions_in(far.import_functions(A, "requests", first))
-    assert [each.data for each in came] == [b"f", b"gg", b"f"]
-    assert functions_in(far.import_functions(A, "requests", again)) == (came[1],)
-
-
 def test_flows_and_peers_have_caches_of_their_own(near: Exports, far: Exports) -> None:
     f = Definition(A, 1, b"f")
     by_call, _ = near.export_functions(B, "requests", calling(f))

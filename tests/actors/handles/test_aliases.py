@@ -151,25 +151,6 @@ def test_an_error_in_the_chain_comes_with_its_type_and_its_way(chain_system: Sys
         ref.rpc_sync().get()
 
 
-def test_a_method_may_return_a_reference(chain_system: System) -> None:
-    keeper = farref.remote("B", make_box)
-    keeper.rpc_sync().put(farref.remote("C", make_box, ("inner",)))
-    found = keeper.remote().get()
-    assert found.rpc_sync().get() == "inner"
-    assert found.owner_name() == "C"
-
-
-def test_a_wrapped_reference_nests(chain_system: System) -> None:
-    inner = farref.remote("C", make_box, ("inner",))
-    nested = farref.remote("B", list_of, (inner,))
-    assert nested.to_here() == [inner]
-    assert nested.canonical() == nested.id
-
-
-def list_of(ref: Any) -> list[Any]:
-    return [ref]
-
-
 # ---- handles
 
 

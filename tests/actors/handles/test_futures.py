@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import farref
-from farref import FetchTimeoutError, RRef
+from farref import FetchTimeoutError
 
 from ...waiting import eventually
 from ..helpers import hold, until
@@ -40,7 +40,7 @@ def test_a_future_is_a_concurrent_future(system: System) -> None:
 @pytest.mark.parametrize("seconds", [0, 0.05])
 def test_a_timeout_leaves_the_future_usable(system: System, gate: Path, seconds: float) -> None:
     future = farref.rpc_async("B", hold, (gate,))
-    with pytest.raises(FetchTimeoutError, match="hold") as caught:
+    with pytest.raises(FetchTimeoutError, match=r"hold.*wait again for this future") as caught:
         future.result(seconds)
     gate.touch()
     assert isinstance(caught.value, TimeoutError)
@@ -75,12 +75,6 @@ def test_the_exception_of_a_call_and_of_what_comes_after_it(system: System) -> N
     chained = farref.rpc_async("B", divmod, (1, 0)).then(lambda done: done.result())
     assert until(system, chained.done)
     assert isinstance(chained.exception(), ZeroDivisionError)
-
-
-def test_callbacks_chain(system: System) -> None:
-    chained = farref.rpc_async("B", abs, (-1,)).then(lambda f: f.result() + 1)
-    assert until(system, chained.done)
-    assert chained.then(lambda f: f.result() * 10).wait() == 20
 
 
 ALL_TAKE = threading.Event()
@@ -127,29 +121,6 @@ def test_many_threads_take_one_result(system: System) -> None:
     assert len({id(each) for each in taken}) == 1
 
 
-def test_cancel_takes_back_what_has_not_started(own_system: System, gate: Path) -> None:
-    own_system.worker("one", threads=1)
-    ran: RRef[list[int]] = RRef([])
-    busy = farref.rpc_async("one", hold, (gate,))
-    future = farref.rpc_async("one", _append, (ran, 1))
-    assert future.cancel()
-    assert future.cancel()
-    assert future.cancelled()
-    with pytest.raises(concurrent.futures.CancelledError):
-        future.result()
-    # Until the cancel has arrived: messages to one peer take effect in the order of sending.
-    assert until(own_system, lambda: not farref.counters().backlog)
-    gate.touch()
-    busy.result()
-    assert farref.rpc_sync("one", pow, (2, 2)) == 4
-    assert ran.local_value() == []
-    assert not busy.cancel()
-
-
-def _append(where: RRef[list[int]], what: int) -> None:
-    where.rpc_sync().append(what)
-
-
 def test_cancel_takes_back_what_has_not_left(system: System, gate: Path) -> None:
     """A call behind a direct fetch is held back at its maker."""
     made = farref.remote("B", hold, args=(gate, [1]))
@@ -162,23 +133,6 @@ def test_cancel_takes_back_what_has_not_left(system: System, gate: Path) -> None
     assert last.result() == [1]
     thread.join(30)
     assert fetched == [[1]]
-
-
-def test_cancel_does_not_stop_what_runs(system: System, gate: Path) -> None:
-    ran: RRef[list[str]] = RRef([])
-    future = farref.rpc_async("B", _slow_append, (ran, gate))
-    assert until(system, lambda: ran.local_value() == ["started"])
-    assert not future.cancel()
-    assert not future.cancelled()
-    gate.touch()
-    assert future.result() is None
-    assert ran.local_value() == ["started", "ended"]
-
-
-def _slow_append(where: RRef[list[str]], gate: Path) -> None:
-    where.rpc_sync().append("started")
-    hold(gate)
-    where.rpc_sync().append("ended")
 
 
 def test_cancel_wakes_the_threads_that_wait(system: System, gate: Path) -> None:
@@ -195,16 +149,6 @@ def test_cancel_wakes_the_threads_that_wait(system: System, gate: Path) -> None:
     assert future.cancel(interrupt=True)
     thread.join(30)
     assert len(seen) == 1
-
-
-def test_a_dropped_future_gives_back_its_references(system: System) -> None:
-    future = farref.rpc_async("B", _own_one)
-    assert until(system, future.done)
-    del future  # the fixture checks every table
-
-
-def _own_one() -> RRef[list[int]]:
-    return RRef([1])
 
 
 def test_futures_and_references_are_awaited_on_the_programs_own_loop(system: System) -> None:

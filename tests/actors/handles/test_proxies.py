@@ -13,7 +13,7 @@ import pytest
 import farref
 from farref import RRef, SelfWaitError
 
-from ..helpers import Box, hold, make_box, until
+from ..helpers import Box, hold, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,14 +59,6 @@ def test_a_method_runs_at_the_owner_in_each_way(system: System) -> None:
     assert ref.to_here().value == 15
 
 
-def test_methods_of_an_object_of_this_endpoint(system: System) -> None:
-    counter = Counter()
-    ref = RRef(counter)
-    assert ref.rpc_sync().add(2) == 2
-    assert ref.remote().add(2).to_here() == 4
-    assert counter.value == 4
-
-
 def test_methods_begin_in_the_order_sent_and_plain_ones_run_one_at_a_time(system: System) -> None:
     ref = farref.remote("B", Counter)
     futures = [ref.rpc_async().add(1) for _ in range(20)]
@@ -103,14 +95,6 @@ def test_an_error_of_a_method_is_raised_and_leaves_the_object_usable(
         getattr(ref.remote(), method)().to_here()
     if made == (Counter,):
         assert ref.rpc_sync().add(1) == 1
-
-
-def test_references_travel_in_arguments_and_results(system: System) -> None:
-    box = farref.remote("B", make_box)
-    inner = farref.remote("C", Counter)
-    box.rpc_sync().put([inner])
-    assert box.rpc_sync().get() == [inner]
-    box.rpc_sync().put(None)
 
 
 def test_a_proxy_is_not_the_object(system: System) -> None:

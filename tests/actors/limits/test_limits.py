@@ -69,19 +69,6 @@ class Slow:
         return self.most
 
 
-def test_calls_that_wait_for_a_thread(here: System, gate: Path, limits: SetLimits) -> None:
-    limits({"actors.serving.server.MAX_WAITING": 3})
-    futures = [farref.rpc_async("B", hold, (gate, n)) for n in range(8)]
-    last = farref.remote("B", hold, (gate, 9))
-    with pytest.raises(OverloadedError, match=r"B did not start .* wait already for a thread"):
-        last.to_here()
-    gate.touch()
-    ran = [future.result() for future in futures if future.exception() is None]
-    assert len(ran) in (3, 4)  # one more, if the first has started meanwhile
-    assert ran == sorted(ran)
-    assert farref.rpc_sync("B", hold, (gate, 7)) == 7
-
-
 def test_requests_that_wait_for_one_object(here: System, gate: Path, limits: SetLimits) -> None:
     limits({"protocol.owner.MAX_QUEUED": 3})
     slow = farref.remote("B", Slow)
@@ -210,11 +197,6 @@ def check_what_waits_for_the_program(system: System) -> None:
     # In an inbox for 10: one window of 8 fills it, and one was acknowledged before.
     assert farref.counters().inbox <= 10 + 2 * 8
     assert [system.listen() for _ in range(100)] == list(range(100))
-
-
-def test_messages_that_wait_for_the_program(here: System, limits: SetLimits) -> None:
-    limits(SMALL_QUEUES)
-    check_what_waits_for_the_program(here)
 
 
 @pytest.mark.parametrize("base", PROCESSES)

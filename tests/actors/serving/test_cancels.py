@@ -93,33 +93,6 @@ async def by_task(future: Future[Any], begun: Callable[[], bool]) -> None:
         await task
 
 
-async def by_group(future: Future[Any], begun: Callable[[], bool]) -> None:
-    async def fail() -> None:
-        while not begun():  # noqa: ASYNC110 - another process makes it true
-            await asyncio.sleep(0.01)
-        raise KeyError
-
-    with pytest.raises(ExceptionGroup):  # noqa: PT012 - both are needed
-        async with asyncio.TaskGroup() as group:
-            group.create_task(fail())
-            await future
-
-
-async def by_timeout(future: Future[Any], begun: Callable[[], bool]) -> None:
-    with pytest.raises(TimeoutError):  # noqa: PT012 - both are needed
-        async with asyncio.timeout(None) as timeout:
-            loop = asyncio.get_running_loop()
-
-            def check() -> None:
-                if begun():
-                    timeout.reschedule(loop.time())
-                else:
-                    loop.call_later(0.01, check)
-
-            check()
-            await future
-
-
 async def by_gather(future: Future[Any], begun: Callable[[], bool]) -> None:
     await by_task(asyncio.gather(future, asyncio.sleep(1000)), begun)  # type: ignore[arg-type]  # it can be awaited, too
 
@@ -136,7 +109,7 @@ def by_cancel(system: System, notes: Path, future: Future[Any]) -> None:
         future.result()
 
 
-AWAITED = (by_task, by_group, by_timeout, by_gather, by_wrapping)
+AWAITED = (by_task, by_gather, by_wrapping)
 
 
 @pytest.mark.parametrize("way", ["cancel()", *AWAITED])

@@ -87,17 +87,6 @@ def test_the_thread_that_waits_receives_the_reply(ours: System) -> None:
     assert until(ours, lambda: farref.rpc_sync("B", who_receives, ("C",)) == (POOL, POOL))
 
 
-def test_a_function_that_hangs_holds_nothing_up(ours: System, gate: Path) -> None:
-    hangs = farref.rpc_async("B", hold, (gate, "held"))
-    with_it = [farref.rpc_async("B", thread_name) for _ in range(5)]
-    assert all(future.result() for future in with_it)
-    ref = farref.remote("B", list, ((1,),))
-    assert farref.rpc_sync("C", RRef.to_here, (ref,)) == [1]
-    assert not hangs.done()
-    gate.touch()
-    assert hangs.result() == "held"
-
-
 def note(order: RRef[list[int]], number: int, seconds: float = 0.0) -> None:
     time.sleep(seconds)
     order.local_value().append(number)
@@ -131,16 +120,6 @@ def test_the_end_does_not_wait_for_a_function(hangs: Callable[..., None], args: 
         farref.rpc_async("B", hangs, args)
         farref.rpc_sync("B", thread_name)
         assert system.shutdown(timeout=0) == []
-
-
-def ping(depth: int) -> int:
-    other = "C" if farref.get_worker_info().name == "B" else "B"
-    return 1 + farref.rpc_sync(other, ping, (depth - 1,)) if depth else 0
-
-
-def test_a_function_that_calls_back_and_forth(ours: System) -> None:
-    """It waits, and does the mailbox's work meanwhile."""
-    assert farref.rpc_sync("B", ping, (30,)) == 30
 
 
 def call_in_turns(to: Sequence[str], numbers: range) -> list[Any]:

@@ -55,8 +55,6 @@ class Keeper(RefActor):
         elif message == "drop":
             self.kept.clear()
             self.send(sender, "dropped")
-        elif message == "own":
-            self.send(sender, Bundle(refs=[RRef(["mine"])]))
 
     def receiveMsg_Pair(self, message: Pair, sender: ActorAddress) -> None:
         """Pass it on."""
@@ -107,13 +105,6 @@ def test_an_actor_keeps_and_gives_back(system: System) -> None:
     assert back.refs[0].local_value() == [1]
 
 
-def test_an_actor_owns_what_it_sends(system: System) -> None:
-    actor = system.create(Keeper, "the keeper")
-    ref = system.ask(actor, "own").refs[0]
-    assert ref.owner_name() == "the keeper"
-    assert ref.to_here() == ["mine"]
-
-
 def test_actors_pass_references_on(system: System) -> None:
     actors = [system.create(Keeper) for _ in range(4)]
     message: Any = Bundle(refs=[farref.remote("B", list, ((1, 2),))])
@@ -143,18 +134,6 @@ def test_many_references_in_one_message(system: System, owner: str) -> None:
 
 def _own_many(count: int) -> list[RRef[list[int]]]:
     return [RRef([n]) for n in range(count)]
-
-
-def test_a_message_to_the_program_waits_until_it_listens(system: System) -> None:
-    actor = system.create(Keeper)
-    me = farref.get_worker_info().address
-    for number in range(3):
-        system.tell(actor, Pair(me, Bundle(named={"n": number}, refs=[RRef(number)])))
-    got = [system.listen() for _ in range(3)]
-    assert [each.named["n"] for each in got] == [0, 1, 2]
-    assert [each.refs[0].local_value() for each in got] == [0, 1, 2]
-    with pytest.raises(FetchTimeoutError):
-        system.listen(timeout=0.05)
 
 
 def test_a_late_answer_never_answers_the_next_ask(system: System) -> None:
