@@ -360,7 +360,6 @@ class Calls(Internal):
         tag: tuple[str, int] | None = None,
         asked: Told = None,
     ) -> None:
-        """Send a one-way message."""
         name = type(message).__name__  # for traces: the receiver has it before it unpickles
         core = self._core
         if core.hooks is not None and asked is None and tag is None:  # no question, and no answer
@@ -518,7 +517,6 @@ class Calls(Internal):
     def new_future(
         self, what: What, timeout: float | None, *, rref: RRefId | None = None
     ) -> Future[Any]:
-        """The future of a request; *what* is the awaited thing in words."""
         return Future.of(self._core, self._packer, self._waits, what, timeout, rref=rref)
 
     def future_of(self, pending: Waiter) -> Future[Any]:

@@ -97,7 +97,6 @@ class Enough:
             self.some.set_result(None)
 
     def add_result(self, _: object) -> None:
-        """One more is done."""
         if next(self._left) == 0:
             with contextlib.suppress(concurrent.futures.InvalidStateError):  # it was cancelled
                 self.some.set_result(None)
@@ -106,7 +105,6 @@ class Enough:
 
 
 def _is_cancelled(cargo: Cargo | None) -> bool:
-    """Whether the answer says that the function was cancelled."""
     payload = cargo.payload if cargo is not None else None
     return type(payload) is Failure and payload.type_name in CANCELLED
 

@@ -140,7 +140,6 @@ class Unasked(Internal):
         return StillMaking(token, tuple(rrefs[:MOST_TOLD]), reports)
 
     def log_creations(self, reports: Iterable[Unfetched]) -> None:
-        """Log errors of creations that nobody has fetched."""
         for report in reports:
             self._log_creation(report)
 

@@ -72,7 +72,6 @@ class Waiter(msgspec.Struct, eq=False):
 
     @property
     def what(self) -> str:
-        """The awaited thing in words."""
         return notices.in_words(self.awaited)
 
     def result_or_cancel(self) -> Any:

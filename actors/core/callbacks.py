@@ -34,7 +34,6 @@ class Callbacks:
         return len(self._threads)
 
     def call(self, fn: Callable[[Any], object], future: object) -> None:
-        """Run ``fn(future)`` soon."""
         mark = object()
         self._threads[mark] = 0
         with undisturbed:  # the thread with the answers needs the pool's lock

@@ -388,7 +388,6 @@ class Delivery(Internal):
         return Gate(self._core.me, faults, partial(self.post, through=True))
 
     def meddle(self, order: Meddle) -> Counts:
-        """Change the faults of this endpoint for a test."""
         if self.gate is None:
             self.gate = self._made_gate(Faults())
         if order.faults is not None:

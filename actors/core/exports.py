@@ -37,7 +37,7 @@ class Exports:
     def export_functions(self, to: WorkerId, flow: Flow, message: Any) -> tuple[Message, int]:
         """*message*, which leaves now, with indexes of functions, and with those that *to* lacks.
 
-        Also returns the size of these. The message must reach delivery before the next of *flow*.
+        Also returns their size. The message must reach delivery before the next of *flow*.
         """
         sent = self._sent.get((to, flow))
         if sent is None:

@@ -32,7 +32,6 @@ class Gate:
     """Drops, delays, copies or reorders an endpoint's packets."""
 
     def __init__(self, me: WorkerId, faults: Faults, leave: Leave) -> None:
-        """*leave* sends packets."""
         self._me = me
         self._leave = leave
         self._lock = threading.Lock()
@@ -44,7 +43,6 @@ class Gate:
         self.adopt(faults)
 
     def adopt(self, faults: Faults) -> None:
-        """Use *faults* from now on."""
         with self._lock:
             self._seed = faults.seed
             self._rules = [rule for rule in faults.rules if rule.sender in (None, self._me.name)]
@@ -52,12 +50,10 @@ class Gate:
             self._seen: Counter[tuple[int, str, str]] = Counter()
 
     def cut(self, *names: str) -> None:
-        """Lose all packets to the endpoints of these names."""
         with self._lock:
             self._cut.update(names)
 
     def heal(self, *names: str) -> None:
-        """Deliver packets to the endpoints of these names again."""
         with self._lock:
             self._cut.difference_update(names)
 

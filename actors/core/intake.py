@@ -50,7 +50,6 @@ class Intake:
         return self._shares.get(sender, 0)
 
     def _subtract(self) -> None:
-        """Subtract the payloads that have been let go of."""
         while self._gone:
             sender, size = self._gone.popleft()
             self.bytes -= size

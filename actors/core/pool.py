@@ -113,7 +113,6 @@ class Pool:
 
     @property
     def waits(self) -> int:
-        """Jobs that have not started."""
         return len(self.jobs)
 
     def close(self) -> list[Job]:

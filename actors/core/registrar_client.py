@@ -159,7 +159,6 @@ class RegistrarClient:
         return sorted(found, key=lambda info: info.name)
 
     def hosts(self) -> list[HostInfo]:
-        """The hosts of the system, the first one first."""
         return list(self.ask(Lookup, PATIENCE, hosts=True).hosts)
 
     def spawn(self, actor_class: type, **what: Any) -> WorkerInfo:
@@ -197,7 +196,6 @@ class RegistrarClient:
         self._port.post_last(self.registrar, EndpointLeave(self._core.me), patience)
 
     def settled(self, dead: tuple[WorkerId, ...]) -> None:
-        """Tell that this endpoint has settled these deaths."""
         self._port.post(self.registrar, Settled(self._core.me, dead))
 
     def beat(self) -> None:
@@ -275,7 +273,6 @@ class RegistrarClient:
                 asked[0].set_result(message)
 
     def _died(self, workers: Collection[WorkerId]) -> None:
-        """Fail the questions to *workers*, which are dead."""
         for question, of in list(self._asked.values()):
             if of in workers:
                 _fail(question, WorkerDiedError(f"{of} died before it answered"))

@@ -20,7 +20,6 @@ _SPARE = 1024
 
 
 def asked_for() -> bool:
-    """Whether the environment asks for sites."""
     return os.environ.get(VARIABLE, "") not in ("", "0")
 
 
@@ -73,5 +72,4 @@ class Sites:
             self._most = 2 * len(self._sites) + _SPARE
 
     def of(self, rref: RRefId) -> str | None:
-        """The site where *rref* was created, if it is known here."""
         return self._sites.get(rref)

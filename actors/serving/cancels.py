@@ -234,6 +234,5 @@ def _is_async(function: Any) -> bool:
 
 
 def cancel_on(loop: Any, task: Any) -> None:
-    """Cancel *task* of *loop*, from another thread."""
     with contextlib.suppress(RuntimeError):  # the loop has ended
         loop.call_soon_threadsafe(task.cancel)

@@ -134,7 +134,6 @@ def failed(what: Any, failure: Failure) -> Callable[..., Any]:
 
 
 def is_part(what: Any) -> bool:
-    """Whether the operation *what* takes one of several results."""
     return bool(unwrapped(what) == PART)
 
 

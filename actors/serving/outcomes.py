@@ -147,7 +147,6 @@ class Outcomes(Internal):
 
     @in_mailbox_thread
     def end_forgotten(self) -> None:
-        """End the requests of forgotten futures."""
         while self.left:
             pending = self.left.popleft()
             error = FarrefError(

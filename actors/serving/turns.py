@@ -63,7 +63,6 @@ class Turns(Internal):
                 loop.call_soon_threadsafe(_look)
 
     def pause(self, rref: RRefId, call: CallId) -> None:
-        """Give the turn of *call* on *rref* away, as it awaits."""
         core = self.core
         core.step(lambda: core.context.pause(rref, call))
 
@@ -103,7 +102,6 @@ class TaskPlace:
         self.waiter: asyncio.Future[None] | None = None
 
     def grant(self) -> None:
-        """Let the task go on."""
         self.granted = True
         if self.waiter is not None and not self.waiter.done():
             self.waiter.set_result(None)

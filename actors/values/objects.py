@@ -325,12 +325,10 @@ class Objects(Internal):
         going.clear()
 
     def all(self) -> list[RRefId]:
-        """All objects that have a value. Lock-free."""
         return list(self._values)
 
     @under_lock
     def values(self) -> list[tuple[RRefId, object]]:
-        """All objects that have a value, and their values."""
         return [(rref, stored.value) for rref, stored in self._values.items()]
 
     @under_lock

@@ -17,7 +17,6 @@ class Wrapper(msgspec.Struct, frozen=True):
 
     @property
     def __name__(self) -> str:
-        """The function's name, for labels and errors."""
         return str(getattr(self.function, "__name__", self.function))
 
 
