@@ -45,13 +45,23 @@ def logged(system: System, caplog: pytest.LogCaptureFixture, number: int) -> lis
     return errors(caplog)
 
 
-def test_a_call_that_fails_and_is_dropped(system: System, caplog: pytest.LogCaptureFixture) -> None:
-    farref.rpc_async("B", fail)
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (farref.rpc_async, r"nobody looked at the error of the reply of B to fail\(\) {}:\n"),
+        (
+            farref.remote,
+            r"nobody fetched the error of program/\d+, which fail\(\) {} was to make on B:\n",
+        ),
+    ],
+)
+def test_a_request_that_fails_and_is_dropped(
+    system: System, caplog: pytest.LogCaptureFixture, ask: Any, said: str
+) -> None:
+    ask("B", fail)
     (line,) = logged(system, caplog, 1)
-    here = rf"called at {re.escape(__file__)}:\d+ in test_a_call_that_fails_and_is_dropped"
-    assert re.match(
-        rf"nobody looked at the error of the reply of B to fail\(\) \({here}\):\n", line
-    )
+    here = rf"\(called at {re.escape(__file__)}:\d+ in test_a_request_that_fails_and_is_dropped\)"
+    assert re.match(said.format(here), line)
     assert "Traceback (most recent call last)" in line
     assert line.endswith("KeyError: 'broken'\n")
     (record,) = [each for each in caplog.records if each.name.startswith("farref.")]
@@ -108,19 +118,6 @@ def test_cancelled_calls(system: System, caplog: pytest.LogCaptureFixture, gate:
     del future
     gate.touch()
     assert not logged(system, caplog, 0)
-
-
-def test_a_creation_that_fails_and_is_dropped(
-    system: System, caplog: pytest.LogCaptureFixture
-) -> None:
-    farref.remote("B", fail)
-    (line,) = logged(system, caplog, 1)
-    here = rf"\(called at {re.escape(__file__)}:\d+ in test_a_creation_that_fails_and_is_dropped\)"
-    assert re.match(
-        rf"nobody fetched the error of program/\d+, which fail\(\) {here} was to make on B:\n", line
-    )
-    assert "Traceback (most recent call last)" in line
-    assert line.endswith("KeyError: 'broken'\n")
 
 
 async def three_later() -> tuple[int, int, int]:

@@ -14,27 +14,18 @@ from farref import System
 from farref.testing import assert_nothing_held
 
 from ...waiting import eventually
-from ..helpers import PATIENCE
+from ..helpers import PATIENCE, hold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.processes
 CALLS, FLYING = 200, 40
-GATES: dict[str, threading.Event] = {}
 
 
 def same(value: Any) -> Any:
     return value
-
-
-def gated(name: str) -> str:
-    GATES.setdefault(name, threading.Event()).wait(PATIENCE)
-    return name
-
-
-def opened(name: str) -> None:
-    GATES.setdefault(name, threading.Event()).set()
 
 
 @pytest.fixture
@@ -69,31 +60,34 @@ def test_a_loop_that_keeps_calls_in_flight_asks_once_for_each(system: System) ->
     assert_nothing_held(system)
 
 
-def test_polls_share_one_question(system: System) -> None:
-    refs = [farref.remote("B", gated, (name,)) for name in ("x", "y")]
+def test_polls_share_one_question(system: System, gate: Path) -> None:
+    x, y = gate, gate.with_name("y")
+    refs = [farref.remote("B", hold, (each, each.name)) for each in (x, y)]
     before = fetches()
     for _ in range(20):
         assert farref.wait(refs, timeout=0) == ([], refs)
     assert fetches() - before == 2
-    farref.rpc_sync("B", opened, ("y",))
+    y.touch()
     assert farref.wait(refs) == ([refs[1]], [refs[0]])
     assert farref.wait(refs) == ([refs[1]], [refs[0]])
-    farref.rpc_sync("B", opened, ("x",))
+    x.touch()
     assert farref.wait(refs, 2) == (refs, [])
     assert fetches() - before == 2
-    assert farref.get(refs) == ["x", "y"]
+    assert farref.get(refs) == [x.name, y.name]
 
 
-def test_what_is_dropped_while_it_is_waited_for_goes_once_it_is_there(system: System) -> None:
-    ref = farref.remote("B", gated, ("dropped",))
+def test_what_is_dropped_while_it_is_waited_for_goes_once_it_is_there(
+    system: System, gate: Path
+) -> None:
+    ref = farref.remote("B", hold, (gate,))
     assert farref.wait([ref], timeout=0) == ([], [ref])
     del ref
-    farref.rpc_sync("B", opened, ("dropped",))
+    gate.touch()
     assert_nothing_held(system)
 
 
-def test_a_death_ends_a_question_that_nobody_waits_for_just_now(system: System) -> None:
-    ref = farref.remote("C", gated, ("never",))
+def test_a_death_ends_a_question_that_nobody_waits_for_just_now(system: System, gate: Path) -> None:
+    ref = farref.remote("C", hold, (gate,))
     assert farref.wait([ref], timeout=0) == ([], [ref])
     os.kill(farref.rpc_sync("C", os.getpid), signal.SIGKILL)
     assert farref.wait([ref]) == ([ref], [])
@@ -101,15 +95,15 @@ def test_a_death_ends_a_question_that_nobody_waits_for_just_now(system: System) 
         ref.to_here()
 
 
-def test_two_threads_and_two_handles_wait_for_one_value(system: System) -> None:
-    ref = farref.remote("B", gated, ("shared",))
+def test_two_threads_and_two_handles_wait_for_one_value(system: System, gate: Path) -> None:
+    ref = farref.remote("B", hold, (gate,))
     again = farref.rpc_sync("C", same, (ref,))
     there: list[Any] = []
     threads = [threading.Thread(target=lambda: there.append(farref.wait([ref, again], 2)))]
     threads.append(threading.Thread(target=lambda: there.append(farref.wait([again], 1))))
     for each in threads:
         each.start()
-    farref.rpc_sync("B", opened, ("shared",))
+    gate.touch()
     for each in threads:
         each.join(PATIENCE)
     assert sorted(len(ready) for ready, _ in there) == [1, 2]

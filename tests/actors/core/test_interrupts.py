@@ -12,11 +12,11 @@ import _signal  # type: ignore[import-not-found]  # typeshed lacks it
 import concurrent.futures
 import contextlib
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +26,7 @@ from farref import RefActor, RRef, System, rpc
 from farref.testing import assert_nothing_held
 
 from ..helpers import PATIENCE, until
+from ..scripts import started
 from .interrupting import Interrupt, Interrupting
 
 DUTIES_UNCHECKED = "it counts functions"
@@ -333,16 +334,11 @@ if __name__ == "__main__":
 
 @pytest.mark.long
 @pytest.mark.processes
-def test_thousands_of_interrupts_leave_nothing_and_lose_no_reply() -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=150,
-    )
-    word, number = done.stdout.split() or ("", 0)
-    assert (word, int(number) > 200) == ("interrupts", True), (done.stdout, done.stderr[-2000:])
+def test_thousands_of_interrupts_leave_nothing_and_lose_no_reply(tmp_path: Path) -> None:
+    with started(tmp_path, PROGRAM) as program:
+        out, said = program.communicate(timeout=150)
+    word, number = out.split() or ("", 0)
+    assert (word, int(number) > 200) == ("interrupts", True), (out, said[-2000:])
 
 
 def make(number: int) -> int:

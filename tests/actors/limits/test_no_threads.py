@@ -68,11 +68,6 @@ def system(request: pytest.FixtureRequest) -> Iterator[System]:
 
 
 @pytest.fixture
-def gate(tmp_path: Path) -> Path:
-    return tmp_path / "gate"
-
-
-@pytest.fixture
 def tries(tmp_path: Path) -> Path:
     return tmp_path / "tries"
 

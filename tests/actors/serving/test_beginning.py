@@ -57,19 +57,8 @@ def system(request: pytest.FixtureRequest) -> Iterator[System]:
 @pytest.fixture
 def begun(system: System) -> RRef[list[Any]]:
     """B's list. A fetch of it needs no thread of those that run functions."""
-    assert system.endpoint is not None, "it runs"
     ref: RRef[list[Any]] = farref.rpc_sync("B", forget)
     return ref
-
-
-@pytest.fixture
-def gates(tmp_path: Path, begun: RRef[list[Any]]) -> Iterator[tuple[Path, Path]]:
-    """Two closed gates; the end of the test opens them."""
-    assert begun.to_here() == []
-    one, other = tmp_path / "one", tmp_path / "other"
-    yield one, other
-    one.touch()
-    other.touch()
 
 
 def stays(begun: RRef[list[Any]], *names: Any) -> bool:
@@ -90,17 +79,17 @@ def ended(futures: list[farref.Future[Any]]) -> None:
 
 
 def test_an_async_function_does_not_begin_before_earlier_plain_ones(
-    system: System, begun: RRef[list[Any]], gates: tuple[Path, Path]
+    system: System, begun: RRef[list[Any]], gate: Path
 ) -> None:
     """It waits for a thread as they do, although it runs on the loop."""
     assert farref.rpc_sync("B", note_later, ("the loop runs",)) == "the loop runs"
     futures = [
-        farref.rpc_async("B", note_and_hold, ("plain", gates[0])),
+        farref.rpc_async("B", note_and_hold, ("plain", gate)),
         farref.rpc_async("B", note_later, ("async",)),
     ]
     assert has_begun(system, begun, "plain")
     assert stays(begun, "the loop runs", "plain")
-    gates[0].touch()
+    gate.touch()
     ended(futures)
     assert begun.to_here() == ["the loop runs", "plain", "async"]
 
@@ -120,15 +109,15 @@ def test_async_functions_begin_in_the_order_of_their_calls(begun: RRef[list[Any]
 
 
 def test_a_later_plain_function_may_begin_before_an_async_one(
-    system: System, begun: RRef[list[Any]], gates: tuple[Path, Path]
+    system: System, begun: RRef[list[Any]], gate: Path
 ) -> None:
     """The loop is busy, and the thread is free."""
-    first = farref.rpc_async("B", note_and_keep_the_loop, ("keeps the loop", gates[0]))
+    first = farref.rpc_async("B", note_and_keep_the_loop, ("keeps the loop", gate))
     assert has_begun(system, begun, "keeps the loop")
     second = farref.rpc_async("B", note_later, ("async",))
     assert farref.rpc_sync("B", note, ("plain",)) == "plain"
     assert stays(begun, "keeps the loop", "plain")
-    gates[0].touch()
+    gate.touch()
     ended([first, second])
     assert begun.to_here() == ["keeps the loop", "plain", "async"]
 
@@ -147,52 +136,51 @@ def fetched_from_c(system: System) -> int:
     return counters.user.get("Reply", 0) + counters.control.get("Reply", 0)
 
 
-def test_later_calls_do_not_wait_for_arguments(
-    begun: RRef[list[Any]], gates: tuple[Path, Path]
-) -> None:
-    future = farref.rpc_async("B", note, (held_at_c(gates[0]),), resolve=True)
+def test_later_calls_do_not_wait_for_arguments(begun: RRef[list[Any]], gate: Path) -> None:
+    future = farref.rpc_async("B", note, (held_at_c(gate),), resolve=True)
     assert farref.rpc_sync("B", note, ("plain",)) == "plain"
     assert farref.rpc_sync("B", note_later, ("async",)) == "async"
     assert stays(begun, "plain", "async")
-    gates[0].touch()
+    gate.touch()
     assert future.result() == "value"
     assert begun.to_here() == ["plain", "async", "value"]
 
 
 def test_a_call_with_its_arguments_lines_up_behind_those_that_came_meanwhile(
-    system: System, begun: RRef[list[Any]], gates: tuple[Path, Path]
+    system: System, begun: RRef[list[Any]], gate: Path
 ) -> None:
-    resolved = farref.rpc_async("B", note, (held_at_c(gates[0]),), resolve=True)
+    other = gate.with_name("other")
+    resolved = farref.rpc_async("B", note, (held_at_c(gate),), resolve=True)
     assert farref.rpc_sync("B", note, ("before",)) == "before"  # it asks for its argument before
     answers = fetched_from_c(system)
-    busy = farref.rpc_async("B", note_and_hold, ("busy", gates[1]))
+    busy = farref.rpc_async("B", note_and_hold, ("busy", other))
     assert has_begun(system, begun, "busy")
     meanwhile = farref.rpc_async("B", note, ("meanwhile",))
     assert stays(
         begun, "before", "busy"
     )  # B has the call: it answers a later fetch of this process
-    gates[0].touch()
+    gate.touch()
     assert until(system, lambda: fetched_from_c(system) > answers)
     assert stays(begun, "before", "busy")
-    gates[1].touch()
+    other.touch()
     ended([resolved, busy, meanwhile])
     assert begun.to_here() == ["before", "busy", "meanwhile", "value"]
 
 
 @pytest.mark.parametrize("local", [False, True])
 def test_it_does_so_even_if_there_is_nothing_to_wait_for(
-    system: System, begun: RRef[list[Any]], gates: tuple[Path, Path], *, local: bool
+    system: System, begun: RRef[list[Any]], gate: Path, *, local: bool
 ) -> None:
     """No argument is a reference, or its value is at the worker itself."""
     value: Any = "value"
     if local:
         value = farref.remote("B", str, ("value",))
         farref.wait([value])
-    busy = farref.rpc_async("B", note_and_hold, ("busy", gates[0]))
+    busy = farref.rpc_async("B", note_and_hold, ("busy", gate))
     assert has_begun(system, begun, "busy")
     resolved = farref.rpc_async("B", note, (value,), resolve=True)
     later = farref.rpc_async("B", note, ("later",))
     assert stays(begun, "busy")
-    gates[0].touch()
+    gate.touch()
     ended([busy, resolved, later])
     assert begun.to_here() == ["busy", "later", "value"]

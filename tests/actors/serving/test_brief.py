@@ -184,32 +184,6 @@ def test_a_job_that_raises_frees_its_place(pool: Pool, caplog: pytest.LogCapture
 # ---- in what order
 
 
-def test_what_is_offered_is_done_in_order(brief: Brief, pool: Pool) -> None:
-    done, later = list[int](), Later()
-    for number in range(40):
-        brief.submit(pool, "kind", done.append, number, later=later)
-    assert not later
-    while brief.offered:
-        brief.do()
-    assert done == list(range(40))
-    assert not pool.close()
-
-
-def test_what_was_offered_goes_before_what_is_not(brief: Brief, pool: Pool) -> None:
-    done = list[int]()
-    take_long(brief)
-    brief.submit(pool, "brief", done.append, 1, later=[])
-    brief.submit(pool, "kind", done.append, 2, later=[])
-    assert not brief.offered
-    have_run(pool)
-    assert done == [1, 2]
-
-
-def test_a_job_that_is_offered_does_not_pass_those_that_wait(pool: Pool) -> None:
-    pool.add(print)
-    assert not pool.enter()
-
-
 @pytest.mark.parametrize("move", [Brief.do, Brief.disperse])
 def test_a_job_that_comes_while_an_earlier_one_goes_to_the_pool_begins_after_it(
     brief: Brief, move: Callable[[Brief], None]

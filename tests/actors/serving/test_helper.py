@@ -7,8 +7,6 @@ import contextvars
 import itertools
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -28,6 +26,7 @@ from ...marks import SHARED_MEMORY
 from ...waiting import PATIENCE, eventually
 from ..core.interrupting import Finalizing
 from ..helpers import hold, until
+from ..scripts import started
 
 pytestmark = pytest.mark.processes
 HELPER, POOL = "farref helper", "farref B"
@@ -85,25 +84,6 @@ def test_the_thread_that_waits_receives_the_reply(ours: System) -> None:
     me = thread_name()
     assert until(ours, lambda: who_receives("C") == (me, me))
     assert until(ours, lambda: farref.rpc_sync("B", who_receives, ("C",)) == (POOL, POOL))
-
-
-def note(order: RRef[list[int]], number: int, seconds: float = 0.0) -> None:
-    time.sleep(seconds)
-    order.local_value().append(number)
-
-
-def note_slowly(order: RRef[list[int]], number: int) -> None:
-    note(order, number, 0.005)
-
-
-def test_one_thread_keeps_the_order(ours: System) -> None:
-    ours.worker("one", threads=1)
-    order = farref.remote("one", list)
-    farref.wait([order])
-    kinds = [note if number % 3 else note_slowly for number in range(30)]
-    calls = [farref.rpc_async("one", kind, (order, n)) for n, kind in enumerate(kinds)]
-    assert [call.result() for call in calls] == [None] * 30
-    assert order.to_here() == list(range(30))
 
 
 def spin() -> None:
@@ -444,21 +424,17 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("without", ["", "epoll"])
-def test_a_signal_handler_calls_while_its_thread_waits(without: str) -> None:
+def test_a_signal_handler_calls_while_its_thread_waits(
+    without: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """That thread runs the loop, but not while the handler runs: another thread has to."""
-    with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM],
-        env={**os.environ, features.SWITCH: without or os.environ.get(features.SWITCH, "")},
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as program:
+    if without:
+        monkeypatch.setenv(features.SWITCH, without)
+    with started(tmp_path, PROGRAM) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == "waits\n"
         thread = psutil.Process(program.pid)
         eventually(lambda: thread.status() == psutil.STATUS_SLEEPING)
         program.send_signal(signal.SIGTERM)
-        try:
-            out, _ = program.communicate(timeout=PATIENCE)
-        finally:
-            program.kill()
+        out, _ = program.communicate(timeout=PATIENCE)
     assert (out, program.returncode) == ("ended\n", 3)

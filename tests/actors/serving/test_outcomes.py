@@ -124,15 +124,6 @@ def test_no_thread_waits_for_it(system: System, place: str) -> None:
 
 
 @everywhere
-def test_an_error_is_the_answer_too(system: System, place: str) -> None:
-    server = server_at(system, place, 2)
-    future = server.rpc_async().keep()
-    server.rpc_sync().fail()
-    with pytest.raises(KeyError, match="set by another call"):
-        future.result()
-
-
-@everywhere
 def test_the_future_of_a_call_may_be_returned(system: System, place: str) -> None:
     server = server_at(system, place, 2)
     assert server.rpc_sync().of_a_call("C") == 32
