@@ -46,7 +46,7 @@ CALLS = farref.remote, farref.rpc_sync, farref.rpc_async
 
 
 def refused(kind: Any, match: str, call: Callable[..., object], *args: Any, **options: Any) -> None:
-    with pytest.raises(kind, match=match):
+    with pytest.raises(kind, match=match or None):
         call(*args, **options)
 
 
