@@ -4,15 +4,12 @@ A `Definition` brings all that a function or class needs: the pickles of the glo
 of those that these use, and so on. So a receiver never has to ask for more. The first message to an
 endpoint brings it, later ones only have its index (`protocol.exports`).
 
-**When one is made anew.** The library remembers the things that went into a definition: each global
-that it uses, each attribute of its classes, and code, defaults, closure and attributes of its
-functions. If one of them is another object by now (for numbers and texts: has another value), the
-function is defined anew. Changes *inside* such an object, as in ``cache["a"] = 1``, are not seen:
-the other process has a copy, which goes its own way (as in Ray and in PyTorch).
+The library remembers what went into a definition: each global that it uses, each attribute of its
+classes, and code, defaults, closure and attributes of its functions. If one of them is another
+object by now (for numbers and texts: has another value), the function is defined anew.
 
-**What has no definition.** A function that refers to an `RRef` or to an actor's address, itself or
-by a global, goes with each message anew, as part of it: the reference is counted for each message,
-and released with it. So does a function that is too large (`LARGEST`).
+A function that refers to an `RRef` or to an actor's address, itself or by a global, has no
+definition: it goes with each message, which counts the reference. So does one that is too large.
 """
 
 from __future__ import annotations
@@ -61,10 +58,12 @@ class _Known:
             self._spaces.append((weakref.ref(space), numbers, definer.sizes.get(space, 0)))
 
     def is_right(self) -> bool:
-        """Whether everything that went into it is unchanged.
+        """Whether the thing is still there, and everything that went into it is unchanged.
 
         This is asked at each call, so it has loops where functions would be shorter.
         """
+        if type(self.thing) is weakref.ref and self.thing() is None:
+            return False
         for ref, numbers, size in self._spaces:
             space = ref()
             if space is None or not space.has(numbers, size):
@@ -74,10 +73,6 @@ class _Known:
             if function is not None and not each.is_as(function):
                 return False
         return True
-
-    def has_gone(self) -> bool:
-        """Whether nothing else uses the thing any more."""
-        return type(self.thing) is weakref.ref and self.thing() is None
 
 
 def _itself(thing: Any) -> Any:
@@ -144,7 +139,7 @@ class Library:
             # Python's collector may run anywhere here, and a finalizer change these tables.
             for key in list(self._known):
                 known = self._known.get(key)
-                if known is not None and (known.has_gone() or not known.is_right()):
+                if known is not None and not known.is_right():
                     gone.append(self._known.pop(key, None))
         finally:
             self._lock.release()

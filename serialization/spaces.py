@@ -1,19 +1,9 @@
 """Modules that cannot be imported elsewhere, as their sender and as their receivers have them.
 
-The rule: a module of the sender that cannot be imported (``__main__``, a notebook) is one module at
-the receiver. A function or class of it goes there once. A changed definition replaces it there, as
-an edit in a notebook does. The other globals stay as they are there, except those that the sender
-has bound anew.
-
-Such a module is one dict at the receiver: the ``__globals__`` of all its functions there. So one
-function finds in ``cache`` what another one put there, a later call finds what an earlier one did,
-and a call that still runs sees what the sender has bound meanwhile. A module keeps its key wherever
-it goes. So a function that its receiver passes on is in the same module at the next one, and a
-function that comes home is in the program's own module, where it binds nothing.
-
-**Each call sees the globals as they were when it was made**, if the called function itself only
-reads them, and no function of the module binds them with ``global``. So ``for n in range(3):
-rpc_async("w", lambda: n)`` gives 0, 1 and 2, in whatever order the calls run.
+docs/functions.md has the rules. Such a module (``__main__``, a notebook) is one dict at a receiver:
+the ``__globals__`` of all its functions there. It keeps its key wherever it goes. So a function
+that its receiver passes on is in the same module at the next one, and a function that comes home is
+in the program's own module, where it binds nothing.
 
 The sender gives each binding of a global, and of an attribute of a class, a number when it first
 sends it. A receiver takes a binding only if its number is higher than the one that it has. So it
@@ -121,11 +111,13 @@ def dispatches(function: FunctionType) -> bool:
     return function.__code__ is _DISPATCHING
 
 
-def bound_in(code: CodeType) -> set[str]:
-    """The globals that *code*, or code inside it, binds."""
+@functools.lru_cache(10_000)
+def bound_in(code: CodeType) -> frozenset[str]:
+    """The globals that *code*, or code inside it, binds. Slow, unless it is remembered."""
     steps = dis.get_instructions(code)
-    found = {each.argval for each in steps if each.opname in {"STORE_GLOBAL", "DELETE_GLOBAL"}}
-    return found.union(*(bound_in(each) for each in code.co_consts if type(each) is CodeType))
+    found = [each.argval for each in steps if each.opname in {"STORE_GLOBAL", "DELETE_GLOBAL"}]
+    inside = [bound_in(each) for each in code.co_consts if type(each) is CodeType]
+    return frozenset(found).union(*inside)
 
 
 def function_in(kind: type, name: str) -> Any:
@@ -153,7 +145,6 @@ class Space:
         """The number of each binding; at home with the value, as `seen` when it got the number."""
         self._coming: dict[str, tuple[int, Any]] = {}
         """Elsewhere: what `once` has returned, with its number, until it is bound."""
-        self._bound: tuple[int, frozenset[str]] = 0, frozenset()
         # Not as the class itself does it: its metaclass may refuse.
         self._set: Any = dict.__setitem__ if key else type.__setattr__
         self._delete: Any = dict.__delitem__ if key else type.__delattr__
@@ -175,13 +166,11 @@ class Space:
 
     def bound(self) -> frozenset[str]:
         """The globals that functions and methods of the module bind."""
-        if self._bound[0] != len(self.names):  # otherwise nothing new
-            found = list(self.names.values())
-            found += [each for kind in found if type(kind) is type for each in vars(kind).values()]
-            functions = [getattr(each, "__func__", each) for each in found]
-            codes = [each.__code__ for each in functions if type(each) is FunctionType]
-            self._bound = len(self.names), frozenset().union(*map(bound_in, codes))
-        return self._bound[1]
+        found = list(self.names.values())
+        found += [each for kind in found if type(kind) is type for each in vars(kind).values()]
+        functions = [getattr(each, "__func__", each) for each in found]
+        codes = [each.__code__ for each in functions if type(each) is FunctionType]
+        return frozenset().union(*map(bound_in, codes))
 
     def has(self, bindings: Mapping[str, int], size: int = 0) -> bool:
         """Whether each of these names still has the binding with its number. Asked at each call.

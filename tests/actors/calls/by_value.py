@@ -218,12 +218,14 @@ def loop():
 
 
 def halt():
-    global stop
-    stop = True
+    pass
 
 
 @case
 def a_running_call_sees_what_a_function_binds(on):
+    """Though it is only now that one does."""
+    rpc_sync(on, halt)
+    exec("def halt():\n    global stop\n    stop = True", globals())
     future = rpc_async(on, loop)
     rpc_sync(on, halt)
     yield future.result(timeout=60), "stopped"
