@@ -1,11 +1,9 @@
 """A NumPy array of numbers that is a whole value: pickled and unpickled in half the time.
 
 NumPy's own way names its function and the parts of the ``dtype`` in each pickle. This one names the
-``dtype`` by its short name, such as ``<f8``, which has all that a built-in one needs. The bytes are
-a buffer in both: within the pickle, or beside it. Loading this module loads NumPy.
-
-Two writable arrays of one ``dtype`` and one shape have the same pickle but for their bytes. So
-`dumps` remembers the rest, and copies only the bytes: in a quarter of the time.
+``dtype`` by its short name, such as ``<f8``. Two writable arrays of one ``dtype`` and one shape
+have the same pickle but for their bytes. So `dumps` remembers the rest, and copies only the bytes:
+in a quarter of the time. Loading this module loads NumPy.
 """
 
 from __future__ import annotations

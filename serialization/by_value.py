@@ -1,10 +1,8 @@
 """Functions and classes that are pickled by value, as cloudpickle does it, with four differences.
 
-**Classes keep their state.** cloudpickle gives each such class an id, so that it is one class in
-each process, however often it arrives. But it sets all the attributes of the class each time, which
-would undo changes that were made to them there (``Model.instances += 1``). Here each attribute has
-a number (see `spaces`), and only those are set that the sender has bound anew. The process that
-the class comes from sets nothing: no copy that comes back overwrites the program's own class.
+**Classes keep their state.** cloudpickle sets all the attributes of a class each time it arrives,
+which would undo changes that were made to them there (``Model.instances += 1``). Here each
+attribute has a number (see `spaces`), and only those are set that the sender has bound anew.
 
 **Slots, enums and more kinds of objects** come back as they are. A function of `functools.cache`
 that has no name elsewhere becomes a new one, with a cache of its own. So do properties with a

@@ -1,9 +1,9 @@
 """Exceptions that cross the wire: type, message and remote traceback (G7).
 
-An exception is turned into a `Failure` where it is raised, at once. A failure keeps only text, and
-the pickle of the exception, which is made like that of any value: what it holds arrives as it would
-in a result, references included. The live exception would pin, through its traceback, all its
-frames and the references among their arguments, and those objects could not be freed (G5).
+An exception is turned into a `Failure` where it is raised, at once: text, and the pickle of the
+exception, which is made like that of any value. The live exception would pin, through its
+traceback, all its frames and the references among their arguments, and those objects could not be
+freed (G5).
 
 The caller gets the exception again, of its own type, with its arguments, attributes and notes. Its
 cause is the remote traceback, and a note names the worker, the function and the reference. The

@@ -2,20 +2,8 @@
 
 A frozen value is kept in the form in which it is sent: its bytes, its buffers (each a segment if it
 is large, see `shared`), and the handles of the references in it. Each use of the value, at its
-owner or elsewhere, builds it anew from these, on the same read-only buffers. So a fetch copies
-nothing large, and no process can change the value of another. The owner has no other copy either.
-
-The only buffer of a value is put into a segment from `ALONE` bytes on, so that the answer to a wait
-can name it. A smaller one is sent with that answer. Two limits apply. If segments have many of this
-process's descriptors already, or if `shared.THRESHOLD` is so high that nothing is to be shared,
-only buffers of `shared.THRESHOLD` bytes get a segment. And no buffer gets one if none can be made,
-or if it would take one of the last quarter of the descriptors.
-
-A handle keeps the fetched value in the same form. The value cannot become stale, so to fetch it
-again by that handle takes no message.
-
-Parts without buffers, such as a list or an array of objects, are built anew each time; each user
-may change its own. Arrays with gaps (slices, strides) are made contiguous first.
+owner or elsewhere, builds it anew from these, on the same read-only buffers. A handle keeps the
+fetched value in the same form: it cannot become stale, so the next fetch takes no message.
 """
 
 from __future__ import annotations

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from operator import attrgetter
 from types import ModuleType
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from .definitions import Definition, Exported
 from .shared import Fields, Segment, copied, opened
@@ -55,7 +54,7 @@ class Payload(msgspec.Struct, frozen=True, array_like=True, weakref=True):
     function that is called by value is not in the bytes."""
 
     def __reduce__(self) -> tuple[Callable[..., Payload], tuple[object, ...]]:
-        data, buffers, *others = _fields(self)
+        data, buffers, *others = astuple(self)
         # A frozen value's segments may be in several messages of one packet. Pickle would make one
         # object of each, and the reader of the first message would close it. And no message may
         # fail for want of the module of a segment's class.
@@ -135,6 +134,3 @@ def grounded_buffers(buffers: tuple[Buffer, ...], *, near: bool = False) -> tupl
     # A segment of several buffers goes whole, so that each of them finds its place.
     made = opened(buffers, lambda it: it.content() if it.parts or it in moving else it)
     return tuple(copied(each) if type(each) is memoryview else each for each in made)
-
-
-_fields = attrgetter(*Payload.__struct_fields__)

@@ -7,21 +7,16 @@ in the side list. The bytes therefore hold no reference and no address at all:
 * the descriptors travel beside the bytes, so a receiver that cannot unpickle still
   settles them (G5);
 * pickling happens once, eagerly, in the sending call, which raises any error. References
-  are forked only when the bytes are complete. So a value that cannot be pickled has forked
-  nothing, and no fork is made (or left half made) at the end of a deep recursion;
+  are forked only when the bytes are complete;
 * one object is forked once per message, however often it occurs in it. On the other side it is
   one handle again;
 * a list or tuple of nothing but references, each to another object, is one persistent id: the
   numbers of the first and the last. So pickling calls no function for each of very many;
-* a call with a few references among its arguments has holes instead (`holes`): then no function is
-  called for each part of it.
+* a call with a few references among its arguments has holes instead (`holes`).
 
-Everything else is cloudpickle's work. Lambdas, closures, classes and functions of ``__main__`` are
-sent by value, once to each endpoint (`definitions`). Contiguous buffers (NumPy arrays and the
-like), and large bytes objects, go out of band. They are copied once, here, so that the sender may
-change them as soon as the call returns.
-The copy goes into the message; a large buffer for a receiver on this host goes into memory that
-both share (see `shared`).
+Everything else is cloudpickle's work, or that of `by_value`. Contiguous buffers, and large bytes
+objects, go out of band. They are copied once, here, so that the sender may change them as soon as
+the call returns: into the message, or into memory that both share (see `shared`).
 
 A value is pickled first (`Pickled`), and then shared with one receiver; a frozen value (see
 `frozen`) is shared with many.
@@ -86,7 +81,7 @@ class Reference:
     """The name of the object referred to."""
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse: outside a message the owner could not count the copy.
+        """Refuse, also for `copy`: outside a message the owner could not count the copy.
 
         Raises:
             OutOfBandPickleError: always.
@@ -95,14 +90,6 @@ class Reference:
             f"{self!r} was pickled or copied outside a message, where its owner could not count "
             "the copy; pass it in a call, a reply or an actor message, or use the same handle"
         )
-
-    def __copy__(self) -> NoReturn:
-        """Refuse, as `__reduce_ex__` does."""
-        self.__reduce_ex__(5)
-
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        """Refuse, as `__reduce_ex__` does."""
-        self.__reduce_ex__(5)
 
 
 class Hooks(Protocol):
@@ -153,13 +140,13 @@ class Pickler(ByValuePickler):
         inert: type | tuple[()],
         library: Library | None = None,
         functions: Sequence[Definition] = (),
-        **options: Any,
+        beside: Callable[[pickle.PickleBuffer], object] | None = None,
     ) -> None:
         """Without *library*, functions and classes go into the bytes.
 
-        *functions* are definitions that the message has already.
+        *functions* are definitions that the message has already. *beside* takes each buffer.
         """
-        super().__init__(file, **options)
+        super().__init__(file, protocol=5, buffer_callback=beside)
         self.addresses = inert
         self._special: tuple[Any, ...] = (Reference, inert, bytes, bytearray)
         if library is not None:
@@ -241,10 +228,7 @@ class Pickler(ByValuePickler):
         numbers = dict(zip([each._id for each in parts], range(start, start + more), strict=True))
         if len(numbers) < more or not numbers.keys().isdisjoint(self._numbers):
             return None
-        if self._numbers:
-            self._numbers |= numbers
-        else:  # nearly always, if there are many
-            self._numbers = numbers
+        self._numbers |= numbers
         self.references += parts
         pid = LIST if type(obj) is list else TUPLE, start, more, len(self._lists)
         self._lists[id(obj)] = pid, obj
@@ -393,12 +377,8 @@ def pickle_value(
     *library*, *functions*: see `Pickler`.
     """
     views: list[memoryview] = []
-
-    def beside(buffer: pickle.PickleBuffer) -> None:
-        views.append(buffer.raw())
-
     file = io.BytesIO()
-    pickler = kind(file, inert, library, functions, protocol=5, buffer_callback=beside)
+    pickler = kind(file, inert, library, functions, lambda buffer: views.append(buffer.raw()))
     try:
         pickler.dump(value)
         pickler.choose(views)
@@ -442,16 +422,8 @@ def share(
     except BaseException:
         hooks.abandon(descriptors)
         raise
-    payload = Payload(
-        pickled.data,
-        pickled.buffers,
-        pickled.inert,
-        introduced,
-        tag,
-        frozen,
-        functions=pickled.functions,
-    )
-    return payload, descriptors
+    own = pickled.data, pickled.buffers, pickled.inert
+    return Payload(*own, introduced, tag, frozen, functions=pickled.functions), descriptors
 
 
 def _why(error: BaseException) -> str:
@@ -485,11 +457,7 @@ def placed(views: list[memoryview], near: Callable[[], bool]) -> tuple[Buffer, .
 
 
 def loads(
-    payload: Payload,
-    descriptors: tuple[Descriptor, ...],
-    hooks: Hooks,
-    *,
-    again: bool = False,
+    payload: Payload, descriptors: tuple[Descriptor, ...], hooks: Hooks, *, again: bool = False
 ) -> Any:
     """Unpickle a payload of `dumps`, with a handle for every reference.
 
@@ -501,13 +469,7 @@ def loads(
     """
     buffers = opened(payload.buffers)
     handles = hooks.join(descriptors)
-    value = unpickle(
-        payload.data,
-        buffers,
-        payload.inert,
-        handles,
-        functions=payload.functions,
-    )
+    value = unpickle(payload.data, buffers, payload.inert, handles, functions=payload.functions)
     if buffers and not again:
         shared.used(payload.buffers)
     return value

@@ -1,17 +1,14 @@
 """Keeps segments without readers for a moment, to write to them again.
 
-The kernel makes, clears and frees new pages of shared memory one by one, which takes ten times as
-long as copying into existing pages. So a segment is *kept* after its message has arrived, with the
-mapping by which only this process can write to it, until
-
-* a fitting value is sent, and no process reads the segment: then it becomes that value's segment;
-* or it is `SECONDS` old, too many are kept, or memory is short: then it is closed.
+That saves the kernel's work for new pages (docs/values.md). A segment is *kept* after its message
+has arrived, with the mapping by which only this process can write to it, until a fitting value is
+sent and no process reads the segment, or until it is `SECONDS` old, too many are kept, or memory is
+short.
 
 **The kernel knows the readers.** A process that opens a segment takes a shared lock on it
 (``flock``). The kernel keeps the lock until no process has the file open or mapped any more,
 including the reader's forked children, however they end. So when we get the exclusive lock there is
-no reader, and while we hold it and write, there can be none. A process with an old message then
-finds another name at the end of the segment, and treats the segment as gone (see `shared`).
+no reader, and while we hold it and write, there can be none.
 
 Finalizers call this, in any thread: nothing here waits for a lock.
 """

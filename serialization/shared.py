@@ -1,10 +1,10 @@
 """Large buffers between processes of one host: shared memory that the kernel frees.
 
-A buffer of `THRESHOLD` bytes or more does not go in the message, if the receiver sees our process.
-It is copied, once, into a *segment*: an anonymous file in memory (``memfd_create``). The segment is
-sealed after it is written: no other process can change it, and none can shorten it. The message
-gives the place of the segment: a process and one of its descriptors, which is a path in ``/proc``.
-It also gives the segment's own name, which is written at the end of the file, with the size.
+docs/values.md has the rules. Such a buffer is copied, once, into a *segment*: an anonymous file in
+memory (``memfd_create``), sealed after it is written. The message names a process and one of its
+descriptors, a path in ``/proc``. It also gives the segment's own name, which is written at the end
+of the file, with the size: another file may have that descriptor by now, and then the segment is
+gone (`SenderDiedError`).
 
 ============================  ==================================================================
 the sender                    has the segment open until the message has been acknowledged: the
@@ -19,27 +19,11 @@ the message is acknowledged   the sender keeps it for a moment, for another valu
 the last array is dropped     it is unmapped
 ============================  ==================================================================
 
-**Nothing can be left behind.** A segment never has a name in any folder. It is memory only as long
-as a process has it open or mapped. The kernel counts this, not farref, and ``kill -9`` of any
-process only makes the count smaller. No message is needed for freeing.
+**Nothing can be left behind**: a segment has no name in any folder, and is memory only as long as a
+process has it open or mapped. The kernel counts this, not farref.
 
-**No process sees the changes of another.** A writable value is mapped copy on write: a page is
-copied when it is first written to. A frozen value is mapped read-only, so it costs nothing, however
-large, until it is read. A segment is written to again only when the kernel says that no process has
-it open or mapped. A frozen value's segment is never written to again.
-
-**The sender may die** while the message is under way. Then the segment is gone before the receiver
-could open it, and unpickling the message raises `SenderDiedError`. References that came with it are
-settled as always. Another file may get the same descriptor number. The receiver recognises that by
-the name in the file and by the kernel's seal, and never takes the file for the segment.
-
-**Where it does not work** (another operating system, no free descriptor, a limit on the size of
-files) buffers go in the message, as they do between hosts. ``/dev/shm`` and its size play no part.
-If there is not enough memory, the sender gets a `SharedMemoryFullError` before a reference has been
-shared or a byte sent. Otherwise the kernel would kill a process.
-
-A forked process inherits the mappings of its parent, like all its memory, but no descriptors of
-segments. A value that the parent has not mapped raises `SystemDownError` there.
+Where no segment can be made, buffers go in the message. Too little memory is a
+`SharedMemoryFullError` before anything is sent: otherwise the kernel would kill a process.
 """
 
 from __future__ import annotations
@@ -392,14 +376,12 @@ class Segment:
     def _check(self) -> None:
         if self._trouble is not None:
             raise type(self._trouble)(str(self._trouble))  # new: the old would collect frames
-        if self._content is None and _open.get(self._descriptor) != self.name:
-            raise self._closed()
-
-    def _closed(self) -> Exception:
+        if self._content is not None or _open.get(self._descriptor) == self.name:
+            return
         if self._descriptor < 0:
-            return AssertionError(f"{self!r} is not open: a message is unpickled once")
+            raise AssertionError(f"{self!r} is not open: a message is unpickled once")
         # Another file may have the number of the descriptor by now.
-        return SystemDownError(
+        raise SystemDownError(
             f"this process was forked from one that had {self.size} bytes in shared memory, and "
             "cannot read them itself; use the value before the fork, or start the system after it"
         )
@@ -497,8 +479,7 @@ def _close_last(descriptor: int, name: str, size: int, place: int, _: object) ->
 
 
 def opened(
-    buffers: Sequence[bytes | bytearray | Segment],
-    content: Callable[[Segment], Any],
+    buffers: Sequence[bytes | bytearray | Segment], content: Callable[[Segment], Any]
 ) -> list[Any]:
     """All buffers of a message, in order, of which *content* gives a segment's bytes.
 
@@ -537,19 +518,18 @@ def copies(
     One of *least* bytes or more has a segment of its own, unless several share one (`TOGETHER`).
     Those without a segment are *copied*. Raises `SharedMemoryFullError`.
     """
-    some = [(place, view) for place, view in enumerate(views) if view.nbytes in TOGETHER]
-    if len(some) < 2 or sum([view.nbytes for _, view in some]) < THRESHOLD:
-        some = []
-    large = {place for place, _ in some}
-    large.update([place for place, view in enumerate(views) if view.nbytes >= least])
+    sizes = [view.nbytes for view in views]
+    some = {place: view for place, view in enumerate(views) if sizes[place] in TOGETHER}
+    if len(some) < 2 or sum([sizes[place] for place in some]) < THRESHOLD:
+        some = {}
+    large = [size for place, size in enumerate(sizes) if place in some or size >= least]
     if len(large) > 1:
-        check_room(sum([views[place].nbytes for place in large]))
+        check_room(sum(large))
     made: list[bytes | bytearray | Segment] = []
-    one = Segment.together(some, writable=passing, passing=passing) if some else None
+    one = Segment.together(some.items(), writable=passing, passing=passing) if some else None
     if one is not None:
         made.append(one)
-        apart = {place for place, _ in some}
-        views = [view for place, view in enumerate(views) if place not in apart]
+        views = [view for place, view in enumerate(views) if place not in some]
     for view in views:
         segment = None
         if view.nbytes >= least:

@@ -1,24 +1,20 @@
 """Slots: values of middle size cross in memory that both processes keep mapped.
 
-To open and map a segment (`shared`) takes longer than to copy 100 KB, and to pass as much through a
-socket takes seven copies. So a sender keeps a few segments of one size, its *slots*, and a receiver
-keeps those mapped that it has met. The sender copies a value into a free slot. The receiver copies
-it out before it acknowledges the message. After that the sender puts its next value there, for any
-receiver. If no slot is free, the value goes in the message.
+A sender keeps a few segments of one size, its *slots*, and a receiver keeps those mapped that it
+has met. The sender copies a value into a free slot, and the receiver copies it out before it
+acknowledges the message: then the slot is free again, for any receiver. docs/values.md says why.
 
 **Nobody gets the bytes of another value.** Each use of a slot has a number. The sender writes the
 number before the bytes, and the message names it. The receiver looks for it before it copies, and
 again afterwards. It finds another one only if the sender has given the receiver up for dead: then
 the value is lost, like one in a segment.
-
-**Nothing can be left behind**, as with all segments: a slot has no name in any folder. If a process
-forks, the child has slots of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import dataclass
 from itertools import count
 from operator import call
 from pathlib import Path
@@ -46,17 +42,13 @@ _number = Struct("<Q")
 _number_in = _number.unpack_from
 
 
+@dataclass(eq=False, slots=True)
 class Slot:
     """A segment that this process writes to again and again."""
 
-    __slots__ = ("home", "memory", "name", "place", "segment")
-
-    def __init__(self, segment: Segment, memory: Memory, home: Own) -> None:
-        self.segment = segment
-        self.name = segment.name
-        self.place = segment.fields()[:2]
-        self.memory = memory
-        self.home = home
+    segment: Segment
+    memory: Memory
+    home: Own
 
 
 class Own:
@@ -177,7 +169,7 @@ def put(buffer: bytes | memoryview) -> InSlot | None:
     slot = one.slot
     if slot is None:
         return None
-    one.name, one._source, memory = slot.name, slot.place, slot.memory
+    one.name, one._source, memory = slot.segment.name, slot.segment._source, slot.memory
     _number.pack_into(memory, 0, number)  # first: an old number with new bytes would be wrong
     memory[_HEAD : _HEAD + view.nbytes] = view
     return one

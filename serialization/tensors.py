@@ -1,16 +1,10 @@
 """PyTorch's tensors in a message: storages stay shared, and what no tensor shows is not sent.
 
-A *storage* is the memory of a tensor. PyTorch pickles each tensor's storage as a file of its own,
-copied several times. Here each storage of a message is one buffer beside the pickle, like the data
-of a NumPy array, however many tensors show it: so those that share memory at the sender share it at
-the receiver.
-
-**The part that is sent.** A message with 10 numbers of a storage of 100 MB needs no 100 MB. The
-storage is sent whole if the tensors of the message show half of it or more, if it is small
-(`WHOLE`), or if it is in the message itself. Else only their *ranges* are sent, one behind the
-other. A range has the bytes from the first to the last one that a tensor shows; ranges that overlap
-or touch are one. A tensor that shows less than half of its range, and has it alone, such as a
-column of a matrix, is sent without its gaps.
+docs/values.md has the rules. Each *storage* of a message, the memory of tensors, is one buffer
+beside the pickle, however many tensors show it. If only parts of it are sent, these are its
+*ranges*, one behind the other: the bytes from the first to the last one that a tensor shows; ranges
+that overlap or touch are one. A tensor that shows less than half of its range, and has it alone, is
+sent without its gaps.
 
 This is known when all is pickled. So each tensor has a number in the pickle, and its place in what
 is sent stands in a table beside it. The table is empty if all storages are whole.
@@ -26,6 +20,7 @@ import math
 from array import array
 from collections.abc import Iterator
 from copyreg import dispatch_table
+from dataclasses import dataclass
 from pickle import PickleBuffer
 from typing import Any
 
@@ -51,24 +46,26 @@ _of_subclass = getattr(torch._tensor, "_rebuild_from_type_v2", None)
 _makers = [getattr(_utils, f"_rebuild_tensor_v{version}", None) for version in (2, 3)]
 
 
+@dataclass
 class Shown:
     """What a tensor shows of its storage."""
 
-    __slots__ = ("high", "itemsize", "low", "number", "offset", "size", "stride")
+    number: int
+    itemsize: int
+    offset: int
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
 
-    def __init__(
-        self,
-        number: int,
-        itemsize: int,
-        offset: int,
-        size: tuple[int, ...],
-        stride: tuple[int, ...],
-    ) -> None:
-        self.number, self.itemsize = number, itemsize
-        self.offset, self.size, self.stride = offset, size, stride
-        last = sum((many - 1) * step for many, step in zip(size, stride, strict=True))
-        self.low = offset * itemsize
-        self.high = self.low + (last + 1) * itemsize if 0 not in size else self.low
+    @property
+    def low(self) -> int:
+        """The place of its first byte."""
+        return self.offset * self.itemsize
+
+    @property
+    def high(self) -> int:
+        """The place after its last byte."""
+        last = sum((many - 1) * step for many, step in zip(self.size, self.stride, strict=True))
+        return self.low + (last + 1) * self.itemsize if 0 not in self.size else self.low
 
     @property
     def nbytes(self) -> int:
@@ -110,24 +107,22 @@ class SentStorage:
 
     def chosen(self, table: dict[int, int]) -> memoryview:
         """The bytes to send; if these are not all, the tensors' new places go to *table*."""
-        most, ranges = self.storage.nbytes(), list(self.ranges())
-        alone = [
-            len(those) == 1 and 2 * those[0].nbytes < high - low for low, high, those in ranges
+        most = self.storage.nbytes()
+        ranges = [
+            (low, high, those, len(those) == 1 and 2 * those[0].nbytes < high - low)
+            for low, high, those in self.ranges()
         ]
-        sizes = [
-            those[0].nbytes if one else high - low
-            for one, (low, high, those) in zip(alone, ranges, strict=True)
-        ]
+        sizes = [those[0].nbytes if gaps else high - low for low, high, those, gaps in ranges]
         if self.whole or most < WHOLE or 2 * sum(sizes) >= most:
             return self.memory(0, most) if most else memoryview(self.mark)
         sent = bytearray()
-        for one, (low, high, those) in zip(alone, ranges, strict=True):
+        for low, high, those, gaps in ranges:
             sent += bytes(-len(sent) % LINE)
             end = len(sent)
-            sent += self._closed(those[0]) if one else self.memory(low, high)
+            sent += self._closed(those[0]) if gaps else self.memory(low, high)
             for each in those:
-                place = end + (0 if one else each.low - low)
-                table[each.number] = ~(place // each.itemsize) if one else place // each.itemsize
+                place = (end + (0 if gaps else each.low - low)) // each.itemsize
+                table[each.number] = ~place if gaps else place
         return memoryview(sent)
 
     def _closed(self, shown: Shown) -> memoryview:
@@ -164,9 +159,8 @@ class Tensors:
         if issubclass(kind, torch.Tensor):
             reduced = thing.__reduce_ex__(5)
             return self._again(reduced) if type(reduced) is tuple else reduced
-        storage = (
-            thing if kind is torch.UntypedStorage else getattr(thing, "_untyped_storage", None)
-        )
+        known = kind is torch.UntypedStorage
+        storage = thing if known else getattr(thing, "_untyped_storage", None)
         if storage is None or storage.device.type != "cpu":
             return NotImplemented
         found = self._of(storage)
