@@ -33,17 +33,7 @@ from .meeting import KEY, Meeting, meet
 from .options import BackendType, RpcBackendOptions, TensorPipeRpcBackendOptions
 from .roster import Listing, MisfitError, Origin, Roster
 from .rounds import GRACE, WATCH, error_of, is_done, round_of
-from .world import (
-    FIRST,
-    Here,
-    RankInfo,
-    Ranks,
-    current,
-    dead,
-    enter,
-    is_in_world,
-    list_of_ranks,
-)
+from .world import FIRST, Here, RankInfo, Ranks, current, dead, enter, is_in_world, list_of_ranks
 
 LOOK = 0.05
 """Seconds between two looks for rank 0."""
@@ -105,7 +95,7 @@ def init_rpc(
         system, listing = _find(meeting, name, chosen, end)
     as_in_torch(system)
     names, same_program, origins = listing
-    world = Ranks(system, meeting, names, origins)
+    world = Ranks(system, meeting, names, origins, own_calls=int(meeting.rank != 0))
     enter(world, same_program=same_program)
     if meeting.size == 0:
         return

@@ -113,14 +113,9 @@ def _wait_for_lost(world: Ranks) -> None:
             wait_for_one([pid], timeout=max(0.0, end - time.monotonic()))
 
 
-def wait_for_others(system: System, seconds: float) -> int:
-    """At rank 0: wait until all others have left *system*, for *seconds* at most.
-
-    Returns how many have not.
-    """
-    left = 0
+def wait_for_others(system: System, seconds: float) -> None:
+    """At rank 0: wait until all others have left *system*, for *seconds* at most."""
+    end = time.monotonic() + seconds
     with contextlib.suppress(FarrefError):
-        end = time.monotonic() + seconds
-        while (left := len(system.workers()) - 1) > 0 and time.monotonic() < end:
+        while len(system.workers()) > 1 and time.monotonic() < end:
             time.sleep(0.005)
-    return left

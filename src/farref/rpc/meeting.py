@@ -56,18 +56,14 @@ class Meeting:
     def is_here(self) -> bool:
         """Whether this machine is rank 0's."""
         alone = self.rank == 0 or self.host is None or self._loopback
-        return alone or addresses.is_here(self._numeric)
+        return alone or addresses.is_here(self._resolve())
 
     def wait_for_name(self, seconds: float) -> None:
         """Wait until the name of rank 0's machine resolves. Raises `ValueError`."""
         if self.host is not None:
             self._resolve(seconds)
 
-    @property
-    def _numeric(self) -> str:
-        return self._resolve(0)
-
-    def _resolve(self, seconds: float) -> str:
+    def _resolve(self, seconds: float = 0) -> str:
         try:
             return addresses.numeric_within(self.host or "", seconds)
         except BaseError as error:
@@ -75,7 +71,7 @@ class Meeting:
 
     @property
     def _loopback(self) -> bool:
-        return addresses.is_loopback(self._numeric)
+        return addresses.is_loopback(self._resolve())
 
 
 def meet(init_method: str, rank: int, size: int | None) -> Meeting:

@@ -78,8 +78,6 @@ class RemoteModule:
 
 def _parameters(module: RRef[Any], recurse: bool) -> list[RRef[Any]]:
     """Runs at the owner."""
-    from .handles import RRef  # noqa: PLC0415 - for annotations only, elsewhere
-
     return [RRef(each) for each in module.local_value().parameters(recurse)]
 
 

@@ -4,9 +4,6 @@ The ranks call it on the endpoint of rank 0; if they come and leave, on that of 
 call is answered by a future that is set once all ranks have called; no thread waits. Rank 0 itself
 looks for dead ranks meanwhile (`lose`).
 
-**The beginning** has two steps. Each rank arrives, and gets the names of all. Then it is prepared
-for calls of the others, and waits until all are.
-
 **The end.** A rank that wants to leave first waits until its own calls are answered. Then it tells
 how many calls it has made, and waits for the others: that is one round. The functions of others
 may have made calls here meanwhile, so there is another round, until no rank has made calls between

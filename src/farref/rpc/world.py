@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..actors.api import rpc
@@ -56,27 +56,21 @@ class RankInfo:
         return f"WorkerInfo(id={self.id}, name={self.name})"
 
 
+@dataclass(eq=False)
 class Ranks:
     """The ranks that have met, seen by one of them."""
 
-    def __init__(
-        self,
-        system: System,
-        meeting: Meeting,
-        names: dict[int, str],
-        origins: dict[int, Origin],
-    ) -> None:
-        self.system = system
-        self.meeting = meeting
-        self.names = names
-        self.origins = origins
-        self.lost: tuple[int, ...] = ()
-        """The ranks that have died, as far as this one knows."""
-        self.pid = os.getpid()
-        self.own_calls = 0 if meeting.rank == 0 else 1
-        """Calls of this package's: the first one told that this rank has arrived."""
-        self.begun = threading.Event()
-        """Set once this rank knows that all are there."""
+    system: System
+    meeting: Meeting
+    names: dict[int, str]
+    origins: dict[int, Origin]
+    lost: tuple[int, ...] = ()
+    """The ranks that have died, as far as this one knows."""
+    pid: int = field(default_factory=os.getpid)
+    own_calls: int = 0
+    """Calls of this package's, such as the one that told that this rank has arrived."""
+    begun: threading.Event = field(default_factory=threading.Event)
+    """Set once this rank knows that all are there."""
 
 
 class Here:
