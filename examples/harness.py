@@ -34,7 +34,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, NoReturn, TypeVar
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -324,23 +324,6 @@ def do(
     return Comparison(workers, middle - begin, end - middle, program.judge(found, expected))
 
 
-def run(
-    program: Program[Any],
-    workers: int | None = None,
-    *,
-    as_json: bool = False,
-    base: str | None = None,
-    sharing: Sharing | None = None,
-) -> bool:
-    """`do` the job and print the result. Return whether both ways agree."""
-    done = do(program, workers, base=base, sharing=sharing)
-    if as_json:
-        write_json(done.figures, indent=2)
-    else:
-        done.show(Console())
-    return done.verdict.right
-
-
 @contextlib.contextmanager
 def needed(module: str) -> Iterator[None]:
     """Wrap the imports of packages that farref itself does not need, in *module* (``__name__``).
@@ -368,6 +351,25 @@ def told(name: str) -> Iterator[None]:
         raise typer.Exit(2 if isinstance(error, InputError) else 1) from error
 
 
+def run(
+    name: str,
+    make: Callable[[], Program[Any]],
+    workers: int | None,
+    *,
+    as_json: bool,
+    base: str | None,
+    sharing: Sharing | None,
+) -> NoReturn:
+    """Make the program *name*, `do` its job, and print the result. Exit with 0 if it is right."""
+    with told(name):
+        done = do(make(), workers, base=base, sharing=sharing)
+        if as_json:
+            write_json(done.figures, indent=2)
+        else:
+            done.show(Console())
+    raise typer.Exit(0 if done.verdict.right else 1)
+
+
 def run_program(doc: str | None, make: Callable[[], Program[Any]]) -> None:
     """Run as the ``__main__`` of a program's file: its options, the exit code."""
 
@@ -378,9 +380,8 @@ def run_program(doc: str | None, make: Callable[[], Program[Any]]) -> None:
         base: BaseOption = None,
         sharing: SharingOption = None,
     ) -> None:
-        with told(Path(inspect.getfile(make)).stem):
-            right = run(make(), workers, as_json=as_json, base=base, sharing=sharing)
-        raise typer.Exit(0 if right else 1)
+        name = Path(inspect.getfile(make)).stem
+        run(name, make, workers, as_json=as_json, base=base, sharing=sharing)
 
     main.__doc__ = doc
     typer.run(main)

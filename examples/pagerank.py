@@ -14,6 +14,7 @@ is an edge: two names, and optionally a weight.
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -32,7 +33,6 @@ from farref.examples.harness import (
     WorkersOption,
     needed,
     run,
-    told,
 )
 from farref.plurals import plural
 
@@ -197,10 +197,8 @@ def main(
 
     The exit code is 1 if the ranks differ, 2 if the file is not a list of edges.
     """
-    with told("pagerank"):
-        made = PageRank(file)
-        right = run(made, workers, as_json=as_json, base=base, sharing=sharing)
-    raise typer.Exit(0 if right else 1)
+    made = partial(PageRank, file)
+    run("pagerank", made, workers, as_json=as_json, base=base, sharing=sharing)
 
 
 if __name__ == "__main__":

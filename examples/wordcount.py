@@ -14,6 +14,7 @@ import sysconfig
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -32,7 +33,6 @@ from farref.examples.harness import (
     Verdict,
     WorkersOption,
     run,
-    told,
 )
 from farref.plurals import plural
 
@@ -206,10 +206,8 @@ def main(
 
     The exit code is 1 if the results differ, 2 if a file cannot be read or there is none.
     """
-    with told("wordcount"):
-        made = WordCount(paths, top)
-        right = run(made, workers, as_json=as_json, base=base, sharing=sharing)
-    raise typer.Exit(0 if right else 1)
+    made = partial(WordCount, paths, top)
+    run("wordcount", made, workers, as_json=as_json, base=base, sharing=sharing)
 
 
 if __name__ == "__main__":

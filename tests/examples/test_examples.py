@@ -97,20 +97,14 @@ def test_wordcount_refuses_what_it_cannot_read(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "gone.txt", tmp_path / "missing"):
         with pytest.raises(InputError, match="cannot be read: No such file"):
             wordcount.select([path])
-    run = python("-m", "farref.examples.wordcount", str(tmp_path))
-    assert run.returncode == 2
-    assert run.stderr.startswith("wordcount: ")
-    assert "Traceback" not in run.stderr
-
-
-def test_wordcount_refuses_an_empty_selection(tmp_path: Path) -> None:
-    (tmp_path / "picture.png").touch()
-    run = python("-m", "farref.examples.wordcount", str(tmp_path))
-    assert run.returncode == 2
-    assert f"wordcount: no text files in {tmp_path}" in run.stderr
-
-
-def test_wordcount_refuses_no_workers() -> None:
-    run = python("-m", "farref.examples.wordcount", "--workers", "0")
-    assert run.returncode == 2
-    assert "Traceback" not in run.stderr
+    (pictures := tmp_path / "pictures").mkdir()
+    (pictures / "picture.png").touch()
+    for arguments, says in (
+        ([str(tmp_path)], "wordcount: "),
+        ([str(pictures)], f"wordcount: no text files in {pictures}"),
+        (["--workers", "0"], "--workers"),
+    ):
+        run = python("-m", "farref.examples.wordcount", *arguments)
+        assert run.returncode == 2
+        assert says in run.stderr
+        assert "Traceback" not in run.stderr
