@@ -369,8 +369,8 @@ class Soak:
         assert_nothing_held(self.system)
         for name, first in self.readings[0][1].items():
             last = self.readings[-1][1][name]
-            for what in ("timers", "threads", "descriptors"):
-                was, now = getattr(first.lent, what), getattr(last.lent, what)
+            for what in ("timers", "threads", "fds"):
+                was, now = first[what], last[what]
                 assert now < was + MORE, f"{name} has {now} {what}, and had {was}"
         for name, sizes in self.sizes.items():
             grown = sizes[-1] - sizes[len(sizes) // 3]

@@ -296,6 +296,15 @@ def fail_beside_others(failing: int) -> None:
         print("ended" if ended else "lives on")  # noqa: T201 - the test reads it
 
 
+PARTS: dict[str, tuple[Callable[[], object], ...]] = {
+    "calls": (calls, references, at_the_owner),
+    "aliases": (aliases,),
+    "names": (names,),
+    "chain": (lambda: rpc.rpc_async(1, chain, args=(1, 7)),),
+}
+"""What rank 0 does, by the program's argument."""
+
+
 def main() -> None:
     todo, *rest = sys.argv[1:]
     if todo == "at once" and RANK == 0:
@@ -306,18 +315,8 @@ def main() -> None:
     options = rpc.TensorPipeRpcBackendOptions(rpc_timeout=timeout)
     name = "same" if todo == "same names" else f"worker{RANK}"
     rpc.init_rpc(name, rpc_backend_options=options)
-    if RANK == 0 and todo == "calls":
-        calls()
-        references()
-        at_the_owner()
-    if RANK == 0 and todo == "aliases":
-        aliases()
-    if RANK == 0 and todo == "names":
-        names()
-    if RANK == 0 and todo == "chain":
-        rpc.rpc_async(1, chain, args=(1, 7))
-    if RANK == 0 and todo == "remote":
-        rpc.remote(1, keep, args=("chain", slow(0)))
+    for part in PARTS.get(todo, ()) if RANK == 0 else ():
+        part()
     if todo == "raise":
         fail_beside_others(int(rest[1]))
     if RANK == 1 and todo == "die":

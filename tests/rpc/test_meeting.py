@@ -76,9 +76,7 @@ def test_what_makes_no_sense(method: str, rank: int, size: int | None, said: str
         meet(method, rank, size)
 
 
-def test_ranks_of_other_machines_need_a_key(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_ranks_of_other_machines_need_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FARREF_KEY", raising=False)
     afar = meet("tcp://192.0.2.1:1234", 1, 2)  # an address for documentation: nobody has it
     assert not afar.is_here

@@ -80,6 +80,7 @@ def test_wait_all_raises_the_first_error_that_comes(gate: Path) -> None:
 
 def test_collect_all_waits_for_the_slowest(gate: Path) -> None:
     failed = rpc.rpc_async("me", fail)
+    assert rpc.collect_all([]).wait() == []
     together = rpc.collect_all([failed, rpc.rpc_async("me", hold, args=(gate,), timeout=0)])
     assert isinstance(failed.exception(), ValueError)
     with pytest.raises(FetchTimeoutError):

@@ -11,12 +11,7 @@ from ..marks import TORCH
 
 RANKS = Path(__file__).with_name("ranks.py")
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.processes,
-    pytest.mark.timeout(300),
-    TORCH,
-]
+pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(300), TORCH]
 
 
 def test_three_ranks_of_torchrun() -> None:

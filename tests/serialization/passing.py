@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -70,6 +71,25 @@ def interrupted_everywhere(work: Callable[[], object]) -> Iterator[tuple[str, st
         finally:
             sys.setprofile(None)
         yield moment
+
+
+def in_child(look: Callable[[], object]) -> str:
+    """The outcome of *look* in a forked child, as text."""
+    out, into = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            text = repr(look())
+        except BaseException as error:
+            text = f"{type(error).__name__}: {error}"
+        finally:
+            os.write(into, text.encode())
+            os._exit(0)
+    os.close(into)
+    with open(out, "rb") as found:
+        text = found.read().decode()
+    os.waitpid(pid, 0)
+    return text
 
 
 def limited(module: str, code: str) -> None:

@@ -92,17 +92,6 @@ def test_an_array_is_the_same(kind: str, writable: bool, alone: bool) -> None:
     assert str(one.flags) == str(theirs.flags)
 
 
-@pytest.mark.parametrize("dtype", ["?", "b", "B", "h", "l", "L", "q", "Q", "e", "f", "d", "g", "F"])
-def test_each_kind_of_number_stays_itself(dtype: str) -> None:
-    """As NumPy pickles it: the two types of 8 bytes are one there, too."""
-    value = np.array([0, 1, 100]).astype(dtype)
-    made = dumps_plain(value)
-    assert made is not None
-    one, theirs = pickle.loads(made[0]), pickle.loads(pickle.dumps(value, 5))
-    assert (one.dtype, one.dtype.char) == (theirs.dtype, theirs.dtype.char)
-    assert one.tobytes() == value.tobytes()
-
-
 def test_several_arrays_are_in_the_pickle_as_far_as_there_is_room() -> None:
     sizes = [IN_BAND // 2, IN_BAND, IN_BAND // 2, IN_BAND // 2]
     made = dumps_plain([np.full(size, size % 7, np.uint8) for size in sizes])

@@ -21,7 +21,7 @@ from farref.serialization.contains import Contents, references_in
 from .endpoint import TinyEndpoint, TinyHandle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 MY_GLOBAL: Any = None
 
@@ -61,38 +61,6 @@ class ListOfMine(list[Any]):
     pass
 
 
-def _generator(inside: Any) -> Iterator[Any]:
-    yield 1
-    yield inside
-
-
-def _started(inside: Any) -> Iterator[Any]:
-    generator = _generator(inside)
-    next(generator)
-    return generator
-
-
-def _closure(inside: Any) -> Callable[[], Any]:
-    def level() -> Any:
-        return lambda: inside
-
-    return level
-
-
-def _with_default(inside: Any) -> Callable[..., Any]:
-    def function(first: Any = inside, *, other: Any = None) -> Any:
-        return first, other
-
-    return function
-
-
-def _with_keyword(inside: Any) -> Callable[..., Any]:
-    def function(*, other: Any = inside) -> Any:
-        return other
-
-    return function
-
-
 HOLDERS: dict[str, Callable[[Any], Any]] = {
     "itself": lambda ref: ref,
     "list": lambda ref: [1, ref],
@@ -111,14 +79,14 @@ HOLDERS: dict[str, Callable[[Any], Any]] = {
     "dataclass": Data,
     "subclass of list": lambda ref: ListOfMine([ref]),
     "attribute of a subclass of list": lambda ref: _with_attribute(ListOfMine(), ref),
-    "closure": _closure,
-    "default": _with_default,
-    "keyword default": _with_keyword,
+    "closure": lambda ref: lambda: lambda: ref,
+    "default": lambda ref: lambda first=ref, *, other=None: (first, other),
+    "keyword default": lambda ref: lambda *, other=ref: other,
     "bound method": lambda ref: Plain(ref).method,
     "partial": lambda ref: functools.partial(print, ref),
     "error": lambda ref: ValueError("text", ref),
     "iterator": lambda ref: iter([ref]),
-    "generator": _started,
+    "generator": lambda ref: (each for each in [ref]),
     "namespace": lambda ref: types.SimpleNamespace(k=ref),
     "mapping proxy": lambda ref: types.MappingProxyType({"k": ref}),
 }

@@ -50,11 +50,6 @@ def test_type_message_and_traceback_come_back() -> None:
     assert "raised on worker B by there()" in text
 
 
-class Exits(Exception):
-    def __reduce__(self) -> Any:
-        return sys.exit, (3,)
-
-
 def test_a_constructor_that_wants_other_arguments_is_not_called() -> None:
     error = TwoArguments(1, 2)
     error.more = ["attributes"]  # type: ignore[attr-defined]  # users add attributes
@@ -108,6 +103,7 @@ def test_a_group_keeps_its_type_whatever_its_members_constructors_want() -> None
         GeneratorExit(),
         BaseExceptionGroup("a group", [KeyboardInterrupt()]),
         asyncio.CancelledError(),
+        Silent(),  # it cannot be rebuilt
     ],
     ids=lambda error: type(error).__name__,
 )
@@ -143,25 +139,15 @@ def test_the_reference_that_it_is_about_is_named() -> None:
     assert failure.rebuild().__notes__ == ["raised on worker B by get(), for the reference A/7"]
 
 
-def test_what_cannot_be_rebuilt_is_a_remote_error() -> None:
-    rebuilt = failure_of(Silent()).rebuild()
-    assert type(rebuilt) is RemoteError
-    assert "Silent" in str(rebuilt)
-    assert "raise error" in str(rebuilt.__cause__)
-
-
-def test_one_that_exits_when_it_is_rebuilt_ends_nobody() -> None:
-    assert type(failure_of(Exits("unlucky")).rebuild()) is Exits
-
-
-class Leaving:
+class Exits(Exception):
     def __reduce__(self) -> Any:
         return sys.exit, (3,)
 
 
-def test_one_that_exits_where_it_arrives_is_a_remote_error() -> None:
-    failure = replace(failure_of(KeyError("k")), pickled=pickle.dumps(Leaving()))
-    assert type(failure.rebuild()) is RemoteError
+def test_one_that_exits_when_it_is_rebuilt_ends_nobody() -> None:
+    assert type(failure_of(Exits("unlucky")).rebuild()) is Exits
+    failure = replace(failure_of(KeyError("k")), pickled=pickle.dumps(Exits()))
+    assert type(failure.rebuild()) is RemoteError, "it is only seen where it arrives"
 
 
 def test_each_rebuilding_is_another_exception() -> None:

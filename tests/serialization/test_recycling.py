@@ -30,15 +30,12 @@ from ..actors.core.interrupting import Interrupting
 from ..marks import SHARED_MEMORY
 from ..waiting import eventually
 from .endpoint import TinyAddress
-from .passing import Late, arrived, interrupted_everywhere, opened, packed
+from .passing import Late, arrived, in_child, interrupted_everywhere, opened, packed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = [
-    SHARED_MEMORY,
-    pytest.mark.usefixtures("nothing_stays_open"),
-]
+pytestmark = [SHARED_MEMORY, pytest.mark.usefixtures("nothing_stays_open")]
 SIZE = 1 << 20
 LARGE = shared.LOOKED_AT
 """So much is taken only after a look at the free memory."""
@@ -392,16 +389,12 @@ def test_a_forked_child_keeps_and_maps_nothing() -> None:
     """Nothing of the sent values, whether their messages live or not."""
     packed(filled(1))
     payload = packed(filled(2, 4 * SIZE))
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            nothing = "memfd:farref" not in Path("/proc/self/maps").read_text()
-            code = 0 if nothing and not kept() and not shared._written else 2
-            code = code or int(file_of(packed(filled(3))) == 0)
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+    def look() -> object:
+        mapped = "memfd:farref" in Path("/proc/self/maps").read_text()
+        return mapped, kept(), len(shared._written), file_of(packed(filled(3))) > 0
+
+    assert in_child(look) == "(False, 0, 0, True)"
     assert kept() == 1
     assert (opened(arrived(payload)) == 2).all()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import os
 import pickle
@@ -25,16 +24,13 @@ from farref.serialization.slots import MOST_KNOWN, SLOTS, InSlot, put
 
 from ..actors.core.interrupting import Interrupting
 from ..marks import SHARED_MEMORY
-from .passing import limited
+from .passing import arrived, in_child, limited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-pytestmark = [
-    SHARED_MEMORY,
-    pytest.mark.usefixtures("nothing_stays_open"),
-]
+pytestmark = [SHARED_MEMORY, pytest.mark.usefixtures("nothing_stays_open")]
 LEAST, MOST = IN_SLOT[0], IN_SLOT[-1]
 
 
@@ -71,8 +67,7 @@ def opened(payload: Payload) -> Any:
 
 
 def passed(value: Any) -> Any:
-    there = told(placed(value))
-    there.take()
+    there = arrived(placed(value))
     return opened(there)
 
 
@@ -173,8 +168,7 @@ def test_a_slot_is_free_when_its_message_is_gone() -> None:
     for number in range(3 * SLOTS):
         payload = placed(np.full(LEAST, number, np.uint8))
         names.add(buffer_of(payload).name)
-        there = told(payload)
-        there.take()
+        there = arrived(payload)
         del payload
         assert opened(there)[0] == number
     assert len(names) == len(slots._known) == 1
@@ -238,13 +232,9 @@ def test_the_sender_died(met: bool) -> None:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        kept = [placed(b"a" * LEAST)]
-        payload = kept[0]
-        del kept
-        rows = [buffer_of(payload).fields()]
-        del payload
-        kept = [placed(b"b" * LEAST)]
-        rows.append(buffer_of(kept[0]).fields())
+        rows = [buffer_of(placed(b"a" * LEAST)).fields()]
+        kept = placed(b"b" * LEAST)
+        rows.append(buffer_of(kept).fields())
         os.write(writing, pickle.dumps(rows))
         signal.pause()
         os._exit(1)
@@ -266,16 +256,15 @@ def test_the_sender_died(met: bool) -> None:
 
 
 def test_a_forked_child_has_its_own() -> None:
-    mine = placed(b"x" * LEAST)
-    there = told(mine)
-    child = os.fork()
-    if child == 0:
-        other = one()
-        del mine, other
-        gc.collect()
-        fine = not slots._known and one().name == one().name != buffer_of(there).name
-        os._exit(0 if fine else 1)
-    assert os.waitpid(child, 0)[1] == 0
+    mine = [placed(b"x" * LEAST)]
+    there = told(mine[0])
+
+    def look() -> bool:
+        one()
+        mine.clear()
+        return not slots._known and one().name == one().name != buffer_of(there).name
+
+    assert in_child(look) == "True"
     there.take()
     assert opened(there) == b"x" * LEAST
 
@@ -311,8 +300,7 @@ def test_another_file_in_its_place() -> None:
 
 def test_slots_of_ended_processes_are_let_go_of() -> None:
     mine = placed(b"x" * LEAST)
-    there = told(mine)
-    there.take()
+    there = arrived(mine)
     slots._known["ended"] = memoryview(b"")
     slots._places["ended"] = os.getpid(), 999_999
     slots.forget_dead()
@@ -326,8 +314,7 @@ def test_only_so_many_stay_mapped() -> None:
         slots.forget()  # as another process would, this one gets others
     for _ in range(2):
         for number, payload in enumerate(kept):
-            there = told(payload)
-            there.take()
+            there = arrived(payload)
             assert opened(there) == bytes([number]) * LEAST
         maps = Path("/proc/self/maps").read_text().splitlines()
         assert sum("r--p" in each and "memfd:farref" in each for each in maps) == MOST_KNOWN
@@ -382,8 +369,7 @@ def test_it_goes_on_in_the_message() -> None:
     """The receiver passes the value on, unread; or the sender's own message has to go elsewhere."""
     value = np.arange(LEAST // 8)
     payload = placed(value)
-    there = told(payload)
-    there.take()
+    there = arrived(payload)
     for each, near in ((there, True), (there, False), (payload, False)):
         again = each.grounded(near=near)
         assert [type(buffer) for buffer in again.buffers] == [bytearray]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import sys
-import threading
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import psutil
 
 import farref
 
-from .census import census
+from .census import CHANCE, census
 from .work import make
 
 if TYPE_CHECKING:
@@ -22,39 +20,17 @@ if TYPE_CHECKING:
 QUIET = 2.0
 """Seconds without any request to the system."""
 CALLS = 300
-
-
-class Lent(NamedTuple):
-    """The resources of one process."""
-
-    timers: int
-    """Wakeups that are under way."""
-    threads: int
-    descriptors: int
-    blocks: int
-    """Pieces of memory that Python's own allocator has given out."""
-    megabytes: float
-
-
-class Spent(NamedTuple):
-    """The resources that one process has used so far."""
-
-    sleeps: int
-    """How often one of its threads waited."""
-    seconds: float
-    """Processor seconds."""
-
-
-class Figures(NamedTuple):
-    """The figures of one process."""
-
-    lent: Lent
-    wakeups: float
-    """Waits per second while nothing happens."""
-    idle: float
-    """Percent of a processor while nothing happens."""
-    call: float
-    """Microseconds of a processor for one call."""
+MOST: dict[str, Callable[[float], float]] = {
+    "timers": lambda first: first + CHANCE,
+    "threads": lambda first: first + CHANCE,
+    "fds": lambda first: first + CHANCE,
+    "blocks": lambda first: 1.03 * first,
+    "MB": lambda first: first + 10,
+    "waits/s": lambda first: 1.5 * first + 5,
+    "% idle": lambda first: first + 1,
+}
+"""By the name of a figure: the most that it may be later, by its first value."""
+Figures = dict[str, float]
 
 
 def gauge(name: str) -> dict[str, Figures]:
@@ -67,15 +43,23 @@ def gauge(name: str) -> dict[str, Figures]:
     awake = spent(name)
     call_often(name)
     end = spent(name)
-    lent = [lent_here(), farref.rpc_sync(name, lent_here)]
+    found = {"program": lent(), name: farref.rpc_sync(name, lent)}
+    for figures, first, idle, last in zip(found.values(), start, awake, end, strict=True):
+        figures["waits/s"] = (idle[0] - first[0]) / QUIET
+        figures["% idle"] = 100 * (idle[1] - first[1]) / QUIET
+        figures["µs a call"] = 1e6 * (last[1] - idle[1]) / CALLS
+    return found
+
+
+def lent() -> Figures:
+    """What this process has. The blocks are those that Python's own allocator has given out."""
+    found = census()  # which collects garbage
     return {
-        who: Figures(
-            lent[place],
-            (awake[place].sleeps - start[place].sleeps) / QUIET,
-            100 * (awake[place].seconds - start[place].seconds) / QUIET,
-            1e6 * (end[place].seconds - awake[place].seconds) / CALLS,
-        )
-        for place, who in enumerate(("program", name))
+        "timers": found["Timers._heap"],
+        "threads": found["threads"],
+        "fds": found["descriptors"],
+        "blocks": sys.getallocatedblocks(),
+        "MB": psutil.Process().memory_info().rss / 1e6,
     }
 
 
@@ -88,8 +72,8 @@ def in_turns(ways: tuple[Callable[[], None], Callable[[], None]], name: str, tur
             call_often(name)
             before = spent(name)
             call_often(name)
-            found.append(sum(each.seconds for each in spent(name)))
-            found[-1] -= sum(each.seconds for each in before)
+            pairs = zip(before, spent(name), strict=True)
+            found.append(sum(last - first for (_, first), (_, last) in pairs))
     return min(costs[0]) / min(costs[1])
 
 
@@ -99,22 +83,12 @@ def call_often(name: str) -> None:
         farref.rpc_sync(name, make, (1,))
 
 
-def spent(name: str) -> tuple[Spent, Spent]:
-    """The used resources of the program, and of the worker *name*."""
+def spent(name: str) -> tuple[tuple[int, float], tuple[int, float]]:
+    """What the program, and the worker *name*, have used so far; see `spent_here`."""
     return spent_here(), farref.rpc_sync(name, spent_here)
 
 
-def spent_here() -> Spent:
+def spent_here() -> tuple[int, float]:
+    """How often a thread of this process has waited, and its processor seconds."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    return Spent(used.ru_nvcsw, used.ru_utime + used.ru_stime)
-
-
-def lent_here() -> Lent:
-    found = census()  # which collects garbage
-    return Lent(
-        found["Timers._heap"],
-        threading.active_count(),
-        len(os.listdir("/proc/self/fd")),
-        sys.getallocatedblocks(),
-        psutil.Process().memory_info().rss / 1e6,
-    )
+    return used.ru_nvcsw, used.ru_utime + used.ru_stime
