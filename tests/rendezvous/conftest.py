@@ -14,8 +14,9 @@ from farref.elastic.c10d import C10dRendezvousBackend
 from farref.elastic.etcd import EtcdRendezvousBackend, client
 
 from ..conftest import listening_ports
+from ..etcd import Etcd
 from ..waiting import eventually
-from .kit import MemoryBackend, etcd_server
+from .kit import MemoryBackend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The port of an etcd for all tests."""
-    with etcd_server(tmp_path_factory.mktemp("etcd")) as port:
-        yield port
+    with Etcd(tmp_path_factory.mktemp("etcd")) as server:
+        yield server.port
 
 
 @pytest.fixture(scope="session")

@@ -24,46 +24,19 @@ if TYPE_CHECKING:
 MALFORMED = [object, -1, 2.5, "", "text", b"", b"bytes", b"\xff\xfe", [], {"a": 1}, 1 << 70, True]
 
 
-def test_nothing_is_stored_at_first(backend_of: Backends) -> None:
-    assert backend_of("run").get_state() is None
-
-
-def test_what_is_stored_comes_back_with_its_token(backend_of: Backends) -> None:
-    backend, other = backend_of("run"), backend_of("run")
-    stored = backend.set_state(b"\x00first\xff")
-    assert stored is not None
-    state, token, has_set = stored
-    assert (state, has_set) == (b"\x00first\xff", True)
-    assert other.get_state() == (b"\x00first\xff", token)
-
-
 def test_the_token_of_what_is_stored_lets_one_store(backend_of: Backends) -> None:
-    backend = backend_of("run")
-    _, token, _ = backend.set_state(b"first") or pytest.fail("nothing stored")
-    second = backend.set_state(b"second", token)
-    assert second is not None
-    assert (second[0], second[2]) == (b"second", True)
-    _, token, _ = second
-    third = backend.set_state(b"third", token)
-    assert third is not None
-    assert third[2]
-    assert backend.get_state() == third[:2]
-
-
-def test_a_stale_token_gives_the_current_state(backend_of: Backends) -> None:
-    backend = backend_of("run")
-    _, stale, _ = backend.set_state(b"first") or pytest.fail("nothing stored")
-    current = backend.set_state(b"second", stale)
-    assert current is not None
-    assert backend.set_state(b"third", stale) == (*current[:2], False)
-    assert backend.get_state() == current[:2]
-
-
-def test_without_a_token_only_the_first_is_stored(backend_of: Backends) -> None:
-    backend = backend_of("run")
-    first = backend.set_state(b"first", None)
-    assert first is not None
-    assert backend.set_state(b"second", None) == (*first[:2], False)
+    backend, other = backend_of("run"), backend_of("run")
+    assert backend.get_state() is None
+    tokens: list[object] = [None]
+    for each in (b"\x00first\xff", b"second", b"third"):
+        state, token, has_set = backend.set_state(each, tokens[-1]) or pytest.fail("none stored")
+        assert (state, has_set) == (each, True)
+        assert other.get_state() == (each, token)
+        for stale in tokens:  # so without a token only the first is stored
+            assert other.set_state(b"other", stale) == (each, token, False)
+        assert backend.get_state() == (each, token)
+        tokens.append(token)
+    assert backend_of("other").get_state() is None  # runs are apart
 
 
 @pytest.mark.parametrize("token", MALFORMED, ids=repr)
@@ -74,12 +47,6 @@ def test_a_malformed_token_fits_nothing(backend_of: Backends, token: object) -> 
     current = backend.set_state(b"second")
     assert current is not None
     assert backend.set_state(b"third", token) == (*current[:2], False)
-
-
-def test_runs_are_apart(backend_of: Backends) -> None:
-    one, other = backend_of("one"), backend_of("other")
-    one.set_state(b"state")
-    assert other.get_state() is None
 
 
 def test_of_many_who_store_at_once_one_does(backend_of: Backends) -> None:

@@ -31,7 +31,8 @@ from farref.elastic import (
 from farref.elastic.etcd import EtcdRendezvousBackend, client
 from farref.protocol.rendezvous.codec import decode
 
-from ..ports import free_ports
+from ..marks import TORCH
+from ..ports import free_port
 from ..waiting import eventually
 from .kit import FAIR, SHORT, Line, MemoryBackend, MemoryStore
 from .test_backends import Meeting, meet
@@ -281,19 +282,14 @@ def test_a_run_that_was_closed_by_the_dead_can_be_used_again(run_of: Runs) -> No
 
 def test_who_does_not_take_part_closes_nothing_by_a_shutdown(run_of: Runs) -> None:
     run = run_of(1, 1)
-    a, other = run.node("a"), run.node("b")
-    a.next_rendezvous()
-    assert other.shutdown()
-    assert not run.state.closed
-
-
-def test_shutdown_before_anything_else(run_of: Runs) -> None:
-    run = run_of(1, 1)
     node = run.node("a")
     assert node.shutdown()
     assert run.backend.stored is None
     assert node.num_nodes_waiting() == 0
     assert not node.is_closed()
+    node.next_rendezvous()
+    assert run.node("b").shutdown()
+    assert not run.state.closed
 
 
 # --- Failures, each by its name -----------------------------------------------------------
@@ -385,18 +381,32 @@ def test_a_backend_that_is_lost_while_a_round_is_on(
     assert node.next_rendezvous().world_size == 1
 
 
-def test_a_backend_that_keeps_nothing(run_of: Runs) -> None:
-    class Forgetful(MemoryBackend):
-        def set_state(self, state: bytes, token: Any = None) -> None:
-            """Wrong on purpose: stores nothing, and answers None."""
+class Forgetful(MemoryBackend):
+    def set_state(self, state: bytes, token: Any = None) -> None:
+        """Wrong on purpose: stores nothing, and answers None."""
 
+
+class Broken(MemoryBackend):
+    def get_state(self) -> Any:
+        raise ZeroDivisionError("broken")
+
+
+@pytest.mark.parametrize(
+    ("backend", "error", "says"),
+    [
+        (Forgetful, RendezvousStateError, "memory keeps no state: .* answered None 20"),
+        (Broken, ZeroDivisionError, "broken"),  # what it should not raise
+    ],
+)
+def test_a_backend_that_is_wrong(
+    run_of: Runs, backend: type[MemoryBackend], error: type[Exception], says: str
+) -> None:
     run = run_of(1, 1)
-    run.backend = Forgetful()
+    run.backend = backend()
     node = run.node("a")
-    with pytest.raises(RendezvousStateError, match=r"memory keeps no state: .* answered None 20"):
-        node.next_rendezvous()
-    with pytest.raises(RendezvousStateError, match="keeps no state"):
-        node.set_closed()
+    for ask in (node.next_rendezvous, node.set_closed):
+        with pytest.raises(error, match=says):
+            ask()
     run.nodes.clear()
 
 
@@ -408,21 +418,6 @@ def test_a_backend_that_answers_none_although_it_stores(run_of: Runs) -> None:
     run = run_of(1, 1)
     run.backend = Terse()
     assert run.node("a").next_rendezvous().world_size == 1
-
-
-def test_a_backend_that_raises_what_it_should_not(run_of: Runs) -> None:
-    class Broken(MemoryBackend):
-        def get_state(self) -> Any:
-            raise ZeroDivisionError("broken")
-
-    run = run_of(1, 1)
-    run.backend = Broken()
-    node = run.node("a")
-    with pytest.raises(ZeroDivisionError):
-        node.next_rendezvous()
-    with pytest.raises(ZeroDivisionError):
-        node.is_closed()
-    run.nodes.clear()
 
 
 @contextmanager
@@ -486,7 +481,7 @@ def test_a_stranger_instead_of_etcd(data: bytes) -> None:
 
 def test_no_etcd_at_all() -> None:
     pytest.importorskip("etcd3gw", reason="etcd3gw is not installed here")
-    (port,) = free_ports(1)
+    port = free_port()
     there = EtcdRendezvousBackend(client("127.0.0.1", port), "run")
     handler = DynamicRendezvousHandler.from_backend(
         "run", None, there, 1, 1, "a", Timeouts(join=0.5, keep_alive=0.1)
@@ -504,8 +499,11 @@ def test_etcd_without_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- The store ----------------------------------------------------------------------------
 
 
+@TORCH
 def test_prefixes() -> None:
-    store = MemoryStore()
+    from torch.distributed import HashStore
+
+    store = HashStore()
     one, other = PrefixStore("one", store), PrefixStore("other", store)
     one.multi_set(["a", "b"], [b"1", b"2"])
     assert one.multi_get(["a", "b"]) == [b"1", b"2"]
@@ -515,15 +513,24 @@ def test_prefixes() -> None:
     one.append("a", b"!")
     assert one.get("a") == b"1!"
     one.wait(["a", "b"])
+    one.set("b", "4")
+    assert one.clone().get("b") == b"4"
+    assert sorted(one.list_keys()) == ["a", "b", "n"]
+    one.queue_push("q", "first")
+    assert (one.queue_len("q"), other.queue_len("q")) == (1, 0)
+    assert one.queue_pop("q") == b"first"
+    one.barrier("all", 1)
+    one.barrier("all", 1, SHORT_WAIT)
+    keys = store.num_keys()
     assert one.compare_set("c", "", "new") == b"new"
     assert one.compare_set("d", "expected", "new") == b"expected"
     assert one.compare_set("c", "other", "newer") == b"new"
     assert one.delete_key("c")
     assert not one.delete_key("c")
-    assert one.num_keys() == store.num_keys() == 3
+    assert one.num_keys() == store.num_keys() == keys
     other.set_timeout(SHORT_WAIT)
     assert one.timeout == SHORT_WAIT
-    with pytest.raises(TimeoutError):
+    with pytest.raises(RuntimeError, match="timeout"):
         other.get("a")
-    with pytest.raises(TimeoutError):
+    with pytest.raises(RuntimeError, match="timeout"):
         other.wait(["a"], SHORT_WAIT)
