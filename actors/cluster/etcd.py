@@ -20,7 +20,6 @@ import base64
 import hashlib
 import hmac
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -40,7 +39,7 @@ from ...protocol.succession.campaign import (
     WhoLeads,
 )
 from ...protocol.succession.ledger import Refused, Write, Written
-from .gateway import Gateway, NoAnswer
+from .gateway import Gateway, NoAnswer, Row, change_if, coded, only_row, value_of
 
 SYSTEMS = "farref/systems/"
 SHORTEST = 2
@@ -94,8 +93,8 @@ class EtcdStore:
         self._post = Gateway(spec, timeout).post
         self._beside = f"{SYSTEMS}{system}/"
         self.folder = f"{self._beside}{mark(system, key)}/"
-        self._registrar = _coded(f"{self.folder}registrar")
-        self._written = _coded(f"{self.folder}written")
+        self._registrar = coded(f"{self.folder}registrar")
+        self._written = coded(f"{self.folder}written")
         self._facts = f"{self.folder}facts/"
         self._all = _under(self.folder)
 
@@ -114,31 +113,24 @@ class EtcdStore:
             case Stand(lease=lease):
                 return self._stand(lease, who, home)
             case WhoLeads():
-                rows = self._post("/kv/range", {"key": self._registrar}).get("kvs")
-                return self._holder(rows[0]) if rows else Vacant()
+                return self._holder(only_row(self._post("/kv/range", {"key": self._registrar})))
 
     def _stand(self, lease: int, who: str, home: bytes) -> Answer:
         key = {"key": self._registrar}
-        value = _coded(msgspec.msgpack.encode((who, home)))
-        body = {
-            "compare": [{**key, "result": "EQUAL", "target": "CREATE", "create_revision": 0}],
-            "success": [{"request_put": {**key, "value": value, "lease": lease}}],
-            "failure": [{"request_range": key}],
-        }
+        none = {**key, "target": "CREATE", "create_revision": 0}
+        value = coded(msgspec.msgpack.encode((who, home)))
+        put = {"request_put": {**key, "value": value, "lease": lease}}
         try:
-            answer = self._post("/kv/txn", body)
+            term, row = change_if(self._post, [none], [put], self._registrar)
         except LookupError:
             return Expired()
-        if answer.get("succeeded"):
-            return Holder(int(answer["header"]["revision"]), who, lease, home)
-        (response,) = answer["responses"]
-        rows = response["response_range"].get("kvs")
-        return self._holder(rows[0]) if rows else Vacant()
+        return Holder(term, who, lease, home) if term else self._holder(row)
 
-    def _holder(self, row: Mapping[str, Any]) -> Holder:
+    def _holder(self, row: Row | None) -> Holder | Vacant:
+        if row is None:
+            return Vacant()
         try:
-            kind = tuple[str, bytes]
-            who, home = msgspec.msgpack.decode(base64.b64decode(row.get("value", "")), type=kind)
+            who, home = msgspec.msgpack.decode(value_of(row), type=tuple[str, bytes])
         except ValueError as error:
             raise UnreadableError.at("in the place of the registrar", error) from error
         return Holder(int(row["create_revision"]), who, int(row.get("lease", 0)), home)
@@ -156,34 +148,21 @@ class EtcdStore:
     def write(self, write: Write) -> Written | Refused:
         """Change facts. Raises `NoAnswer`."""
         written = {"key": self._written}
-        mark = _coded(msgspec.msgpack.encode((write.term, write.number)))
-        named = {"target": "CREATE", "create_revision": write.term}
-        last = {"target": "MOD", "mod_revision": write.after}
-        body = {
-            "compare": [
-                {"key": self._registrar, "result": "EQUAL", **named},
-                {**written, "result": "EQUAL", **last},
-            ],
-            "success": [
-                *(self._operation(key, value) for key, value in write.changes),
-                {"request_put": {**written, "value": mark}},
-            ],
-            "failure": [{"request_range": written}],
-        }
-        answer = self._post("/kv/txn", body)
-        if answer.get("succeeded"):
-            return Written(int(answer["header"]["revision"]))
-        (response,) = answer["responses"]
-        rows = response["response_range"].get("kvs")
-        if rows and rows[0].get("value") == mark:
-            return Written(int(rows[0]["mod_revision"]))
-        return Refused()
+        mark = coded(msgspec.msgpack.encode((write.term, write.number)))
+        leads = {"key": self._registrar, "target": "CREATE", "create_revision": write.term}
+        last = {**written, "target": "MOD", "mod_revision": write.after}
+        changes = [self._operation(key, value) for key, value in write.changes]
+        changes.append({"request_put": {**written, "value": mark}})
+        revision, row = change_if(self._post, [leads, last], changes, self._written)
+        if row is not None and row.get("value") == mark:  # it was taken before
+            revision = int(row["mod_revision"])
+        return Written(revision) if revision else Refused()
 
     def _operation(self, key: str, value: bytes | None) -> dict[str, Any]:
-        name = _coded(self._facts + key)
+        name = coded(self._facts + key)
         if value is None:
             return {"request_delete_range": {"key": name}}
-        return {"request_put": {"key": name, "value": _coded(value)}}
+        return {"request_put": {"key": name, "value": coded(value)}}
 
     def read(self) -> tuple[dict[str, bytes], int]:
         """All facts, and the revision of the last write. Raises `NoAnswer`."""
@@ -193,7 +172,7 @@ class EtcdStore:
             if row["key"] == self._written:
                 revision = int(row["mod_revision"])
             elif key.startswith(self._facts):
-                facts[key.removeprefix(self._facts)] = base64.b64decode(row.get("value", ""))
+                facts[key.removeprefix(self._facts)] = value_of(row)
         return facts, revision
 
     def resign(self, lease: int, forget: int = 0) -> None:
@@ -208,16 +187,7 @@ class EtcdStore:
         self._post("/kv/lease/revoke", {"ID": lease})
 
 
-def _coded(data: str | bytes) -> str:
-    return base64.b64encode(data.encode() if isinstance(data, str) else data).decode("ascii")
-
-
 def _under(prefix: str) -> dict[str, str]:
     """The keys that begin with *prefix*, as etcd wants them."""
-    return {"key": _coded(prefix), "range_end": _coded(_next(prefix))}
-
-
-def _next(prefix: str) -> bytes:
-    """The first key after all that begin with *prefix*."""
     data = prefix.encode()
-    return data[:-1] + bytes([data[-1] + 1])
+    return {"key": coded(data), "range_end": coded(data[:-1] + bytes([data[-1] + 1]))}

@@ -17,11 +17,15 @@ environment of each host, under the names that `etcdctl` reads:
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+
+Row = Mapping[str, Any]
+"""A key and its value, as etcd gives them."""
 
 SCHEME, SECURE = "etcd://", "etcds://"
 PORT = 2379
@@ -126,6 +130,41 @@ class Gateway:
         token = _checked(client.post(client.get_url("/auth/authenticate"), json=self._login))
         client.session.headers["Authorization"] = token["token"]
         return _checked(client.post(client.get_url(path), json=body))
+
+
+def coded(data: str | bytes) -> str:
+    """*data* as etcd takes it."""
+    return base64.b64encode(data.encode() if isinstance(data, str) else data).decode("ascii")
+
+
+def value_of(row: Row) -> bytes:
+    return base64.b64decode(row.get("value", ""))
+
+
+def change_if(
+    post: Callable[[str, dict[str, Any]], Mapping[str, Any]],
+    conditions: list[dict[str, Any]],
+    changes: list[dict[str, Any]],
+    key: str,
+) -> tuple[int, Row | None]:
+    """Make *changes* if all *conditions* hold, in one transaction.
+
+    Returns its revision. If they do not hold, returns 0, and what is stored at *key*.
+    """
+    equal = [{**each, "result": "EQUAL"} for each in conditions]
+    otherwise = [{"request_range": {"key": key}}]
+    body = {"compare": equal, "success": changes, "failure": otherwise}
+    answer = post("/kv/txn", body)
+    if answer.get("succeeded"):
+        return int(answer["header"]["revision"]), None
+    (response,) = answer["responses"]
+    return 0, only_row(response["response_range"])
+
+
+def only_row(answer: Mapping[str, Any]) -> Row | None:
+    """The only row of a range of one key."""
+    row: Row | None = next(iter(answer.get("kvs") or ()), None)
+    return row
 
 
 def _checked(answer: Any) -> Mapping[str, Any]:

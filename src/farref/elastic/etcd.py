@@ -6,11 +6,11 @@ store are one transaction of etcd's.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from ..actors.cluster.gateway import Row, change_if, coded, only_row, value_of
 from ..actors.rendezvous.handler import checked_run_id
 from ..protocol.errors import RendezvousConnectionError
 from .api import RendezvousBackend, Token
@@ -47,7 +47,7 @@ class EtcdRendezvousBackend(RendezvousBackend):
 
     def __init__(self, client: Any, run_id: str) -> None:
         self._client = client
-        self._key = _coded(f"farref/rendezvous/{checked_run_id(run_id)}".encode())
+        self._key = coded(f"farref/rendezvous/{checked_run_id(run_id)}")
 
     @property
     def name(self) -> str:
@@ -56,7 +56,7 @@ class EtcdRendezvousBackend(RendezvousBackend):
 
     def get_state(self) -> tuple[bytes, Token] | None:
         with self._asking():
-            return _found(self._post("/kv/range", {"key": self._key}).get("kvs"))
+            return _found(only_row(self._post("/kv/range", {"key": self._key})))
 
     def set_state(
         self, state: bytes, token: Token | None = None
@@ -67,17 +67,13 @@ class EtcdRendezvousBackend(RendezvousBackend):
             found = self.get_state()
             return None if found is None else (*found, False)
         key = {"key": self._key}
-        body = {
-            "compare": [{**key, "result": "EQUAL", "target": "MOD", "mod_revision": token}],
-            "success": [{"request_put": {**key, "value": _coded(state)}}],
-            "failure": [{"request_range": key}],
-        }
+        same = {**key, "target": "MOD", "mod_revision": token}
+        put = {"request_put": {**key, "value": coded(state)}}
         with self._asking():
-            answer = self._post("/kv/txn", body)
-            if answer.get("succeeded"):
-                return state, int(answer["header"]["revision"]), True
-            (response,) = answer["responses"]
-            found = _found(response["response_range"].get("kvs"))
+            revision, row = change_if(self._post, [same], [put], self._key)
+            if revision:
+                return state, revision, True
+            found = _found(row)
             return None if found is None else (*found, False)
 
     def _post(self, path: str, body: dict[str, Any]) -> Mapping[str, Any]:
@@ -101,12 +97,5 @@ class EtcdRendezvousBackend(RendezvousBackend):
             ) from error
 
 
-def _coded(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")
-
-
-def _found(rows: list[Mapping[str, Any]] | None) -> tuple[bytes, Token] | None:
-    if not rows:
-        return None
-    (row,) = rows
-    return base64.b64decode(row.get("value", "")), int(row["mod_revision"])
+def _found(row: Row | None) -> tuple[bytes, Token] | None:
+    return None if row is None else (value_of(row), int(row["mod_revision"]))
