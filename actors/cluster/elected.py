@@ -234,7 +234,8 @@ class Elected(MembershipService):
     def tick(self) -> None:
         """A tick has passed: compact the tombstones, and give up hosts that have been silent."""
         self._compact()
-        for me in self._detector.tick().silent:
+        _, silent = self._detector.tick()  # it watches no process
+        for me in silent:
             host = self._hosts.get(me.name)
             if host is not None and host.me == me:
                 self.give_up(me.name)

@@ -20,8 +20,6 @@ from __future__ import annotations
 
 import math
 
-import msgspec
-
 from ...protocol.ids import WorkerId
 from ...protocol.liveness import Liveness
 from ..base.lives import Watched
@@ -43,15 +41,6 @@ ENDED = "its process has ended"
 def missed(interval: float) -> int:
     """The beats, or ticks, of one *interval* that may pass until TCP sends again."""
     return math.ceil(RETRANSMISSION / interval)
-
-
-class Noticed(msgspec.Struct, frozen=True):
-    """The failures that were detected in one tick."""
-
-    ended: list[WorkerId]
-    """Programs without a process."""
-    silent: list[WorkerId]
-    """Silent endpoints and hosts. The processes of those on this host do not run."""
 
 
 class FailureDetector:
@@ -104,7 +93,11 @@ class FailureDetector:
         if self._liveness:
             self._liveness.forget(worker)
 
-    def tick(self) -> Noticed:
+    def tick(self) -> tuple[list[WorkerId], list[WorkerId]]:
+        """The programs whose process has ended, and the endpoints and hosts that are silent.
+
+        The processes of silent endpoints on this host do not run.
+        """
         ended = [worker for worker in self._programs if not self._processes[worker].alive()]
         silent = []
         for worker in self._liveness.tick() if self._liveness else ():
@@ -113,4 +106,4 @@ class FailureDetector:
                 self.expect(worker)  # it computes, and will beat again
             elif worker not in ended:
                 silent.append(worker)
-        return Noticed(ended, silent)
+        return ended, silent

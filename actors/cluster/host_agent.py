@@ -22,9 +22,8 @@ from ..base import lives, signals
 from ..hosting import bases, processes, versions
 from ..wire import messages as wire
 from .failure_detector import BEATS, missed
-from .making import Maker
+from .host_actor import HostActor
 from .registrar import REGISTRAR, Registrar
-from .system_actor import SystemActor
 
 log = logger(__name__)
 
@@ -38,7 +37,7 @@ WATCH = 0.5
 """Seconds between two checks, if the system has no limit for silence."""
 
 
-class HostAgent(SystemActor):
+class HostAgent(HostActor):
     """Creates the workers of its host, and reports their ends to the registrar."""
 
     takes = wire.TO_HOST_AGENT
@@ -51,10 +50,8 @@ class HostAgent(SystemActor):
         self._me = WorkerId("", 0)
         self._compared = False
         """The registrar has sent its versions."""
-        self._refused = ""
-        """The reason why this host may not join."""
         self._versions = False
-        """Whether that reason is a difference of versions."""
+        """Whether a difference of versions is the reason why this host may not join."""
         self._joined = False
         self._lost = False
         """The system has ended, has given this host up, or cannot be reached; or the host has
@@ -63,10 +60,6 @@ class HostAgent(SystemActor):
         """The host's program was killed, and the system has been told."""
         self._unheard = 0
         self._owner = 0
-        self._program: lives.Watched | None = None
-        self._asking: list[ActorAddress] = []
-        """Programs that wait for this host to join."""
-        self._maker = Maker(self)
 
     @property
     def title(self) -> str:  # type: ignore[override]  # it has a name only once it serves
@@ -85,17 +78,17 @@ class HostAgent(SystemActor):
                 self._versions = bool(self._refused)
                 if self._refused:
                     self._lost = True
-                    self._answer_all()
+                    self._answer()
             case wire.HostJoined(settings=settings) if not self._joined:
                 self._registrar = sender
                 self._settings = settings
                 self._joined = True
                 self._unheard = 0
-                self._answer_all()
+                self._answer()
             case wire.Make():
-                self._news(self._maker.obey(message, self._registrar, self._settings))
+                self._obey(message, self._registrar)
             case ChildActorExited(childAddress=address):
-                self._news(self._maker.ended(address))
+                self._child_ended(address)
             case wire.CheckProcess(me=worker, pid=pid):
                 process = lives.Watched.of(pid)
                 self._say(wire.ProcessChecked(worker, process is not None and process.running()))
@@ -107,7 +100,7 @@ class HostAgent(SystemActor):
                 self._lost = True
                 if not self._joined and not self._refused:
                     self._refused = f"{self._leader()} cannot be joined so: {reason}"
-                    self._answer_all()
+                    self._answer()
             case WakeupMessage():
                 self._tick()
             case ActorExitRequest():
@@ -126,26 +119,13 @@ class HostAgent(SystemActor):
             self._tick()
         self._asking.append(sender)
         if self._joined or self._refused:
-            self._answer_all()
+            self._answer()
 
-    def _answer_all(self) -> None:
-        """Tell the waiting programs whether this host has joined."""
-        pids, session = processes.mine()
-        for program in self._asking:
-            self.send(
-                program,
-                wire.Serving(
-                    self._registrar, self._owner, session, pids, self._refused, self._versions
-                ),
-            )
-        self._asking.clear()
+    def _answer(self) -> None:
+        self._answer_all(self._registrar, self._owner, versions=self._versions)
 
     def _leader(self) -> str:
         return f"the system at {bases.capabilities_of(self)[bases.CONVENTION]}"
-
-    def _news(self, news: wire.Unmade | None) -> None:
-        if news is not None:
-            self._say(news)
 
     def _say(self, message: object) -> None:
         self.send(self._registrar, message)

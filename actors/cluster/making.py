@@ -7,17 +7,15 @@ from typing import Any
 from thespian.actors import Actor, ActorAddress
 from thespian.system.utilis import checkActorCapabilities
 
-from ...protocol.ids import WorkerId
 from ...protocol.wellformed import prepare
 from ...serialization.definitions import load
 from ...serialization.failures import text_of
 from ..base.lacks import hint
 from ..hosting import bases
-from ..hosting.children import EXITED, Children
+from ..hosting.children import Children
 from ..hosting.classes import make_findable
 from ..hosting.modules import Modules
-from ..wire.messages import Joined, Make, Unmade, Welcome
-from ..wire.settings import Settings
+from ..wire.messages import Joined, Welcome
 
 
 class UnmadeError(Exception):
@@ -37,8 +35,6 @@ class Maker:
         self._children = Children(parent)
         self.cause = self._children.cause
         prepare(Welcome, Joined)  # the first messages of each child
-        self._ordered: dict[WorkerId, ActorAddress] = {}
-        """The workers that this host made on the order of a registrar elsewhere."""
 
     def make(
         self, pickled: bytes, requirements: dict[str, Any] | None, *, here: bool
@@ -70,28 +66,6 @@ class Maker:
             raise UnmadeError(why) from None
         self._children.made(address)
         return address
-
-    def obey(self, order: Make, registrar: ActorAddress, settings: Settings) -> Unmade | None:
-        """Make the worker of the *registrar*'s *order* on this host, and welcome it.
-
-        Returns the news for the registrar if that failed.
-        """
-        try:
-            address = self.make(order.actor_class, order.requirements, here=True)
-        except UnmadeError as error:
-            return Unmade(order.me, str(error), isinstance(error, UnfitError))
-        self._ordered[order.me] = address
-        welcome = Welcome(order.me, registrar, settings, order.threads, order.surroundings)
-        self._parent.send(address, welcome)
-        return None
-
-    def ended(self, address: ActorAddress) -> Unmade | None:
-        """The child at *address* has ended. Returns the news, if the registrar ordered it."""
-        worker = next((w for w, known in self._ordered.items() if known == address), None)
-        if worker is None:
-            return None
-        del self._ordered[worker]
-        return Unmade(worker, self.cause(address) or EXITED)
 
 
 def _forks(parent: Actor) -> bool:

@@ -20,7 +20,6 @@ host watch both processes, and the others expect an answer to each beat.
 
 from __future__ import annotations
 
-import logging
 import os
 from datetime import timedelta
 from typing import Any
@@ -47,7 +46,6 @@ from .membership import MembershipService
 from .system_actor import SystemActor
 
 log = logger(__name__)
-INFO, WARNING = logging.INFO, logging.WARNING
 
 REGISTRAR = "farref registrar"
 """The registrar's global name: any actor of the system can find it by this."""
@@ -218,10 +216,10 @@ class Registrar(MembershipService, SystemActor):
 
     def _check(self) -> None:
         self._compact()
-        noticed = self._detector.tick()
-        for worker in noticed.ended:
+        ended, silent = self._detector.tick()
+        for worker in ended:
             self._gone(worker, cause=ENDED)
-        for worker in noticed.silent:
+        for worker in silent:
             self._give_up(worker)
         if self._ending or (self._orphaned() and not self._hosts):
             directory.remove(self._settings.system, session=processes.mine()[1])

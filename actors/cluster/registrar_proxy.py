@@ -30,8 +30,7 @@ from ..wire import messages as wire
 from .candidate import Candidate
 from .failure_detector import ENDED, SILENT_TICKS, FailureDetector
 from .forwarder import LOST, Forwarder
-from .making import Maker
-from .system_actor import SystemActor
+from .host_actor import HostActor
 
 log = logger(__name__)
 
@@ -41,7 +40,7 @@ DEFAULT_SILENCE = 5.0
 """Seconds, for the lease and the beats of a system that has no limit for silence."""
 
 
-class RegistrarProxy(SystemActor):
+class RegistrarProxy(HostActor):
     """The registrar for the endpoints of its host."""
 
     takes = wire.TO_REGISTRAR_PROXY
@@ -51,8 +50,6 @@ class RegistrarProxy(SystemActor):
     def __init__(self) -> None:
         super().__init__()
         self._order = wire.Establish("", "", 0)
-        self._asking: list[ActorAddress] = []
-        """Programs that wait for this host to join."""
         self._forwarder = Forwarder(WorkerId("", 0), wire.HostInfo("", {}))
         """Of this host, once it has the order to be part of a system."""
         self._candidate: ActorAddress | None = None
@@ -61,9 +58,6 @@ class RegistrarProxy(SystemActor):
         self._near: dict[WorkerId, ActorAddress] = {}
         """The endpoints of this host."""
         self._detector = FailureDetector()
-        self._maker = Maker(self)
-        self._program: lives.Watched | None = None
-        self._refused = ""
         self._wrong = ""
         """The last problem that the candidate has reported."""
         self._sought = 0.0
@@ -144,7 +138,7 @@ class RegistrarProxy(SystemActor):
             self._employ()
             self._tick()
         if self._forwarder.joined or self._refused:
-            self._answer_all()
+            self._answer()
 
     def _employ(self) -> None:
         """Create the candidate of this host."""
@@ -162,14 +156,8 @@ class RegistrarProxy(SystemActor):
     def _seconds(self) -> float:
         return self._settings.silence or DEFAULT_SILENCE
 
-    def _answer_all(self) -> None:
-        """Tell the waiting programs whether this host has joined."""
-        pids, session = processes.mine()
-        for program in self._asking:
-            self.send(
-                program, wire.Serving(self.myAddress, self._order.pid, session, pids, self._refused)
-            )
-        self._asking.clear()
+    def _answer(self) -> None:
+        self._answer_all(self.myAddress, self._order.pid)
 
     # ---- the registrar
 
@@ -178,6 +166,9 @@ class RegistrarProxy(SystemActor):
             raise ProtocolError("this host has no part of a system yet")
         for to, each in self._forwarder.ask(message, sender):
             self.send(to, each)
+
+    def _say(self, message: object) -> None:
+        self._ask(message, self.myAddress)
 
     def _hear(self, message: wire.Deliver, registrar: ActorAddress) -> None:
         forwarder = self._forwarder
@@ -203,7 +194,7 @@ class RegistrarProxy(SystemActor):
             case wire.HostJoined(settings=settings):
                 order = self._order
                 if order.settings is not None and settings != order.settings:
-                    self._ask(wire.EndpointLeave(self._forwarder.me), self.myAddress)
+                    self._say(wire.EndpointLeave(self._forwarder.me))
                     self._refuse(
                         f"system {settings.system!r} runs already, with other settings; join it "
                         f"by System.join('{order.registry}/{order.system}')"
@@ -212,9 +203,9 @@ class RegistrarProxy(SystemActor):
                 self._settings = settings
                 self._detector.count_silence(settings.silence)
                 self._apply()
-                self._answer_all()
+                self._answer()
             case wire.Make():
-                self._news(self._maker.obey(message, self.myAddress, self._settings))
+                self._obey(message, self.myAddress)
             case wire.Down():
                 self._go_down(message)
             case wire.Died(cause=cause):
@@ -234,10 +225,6 @@ class RegistrarProxy(SystemActor):
         pids, session = processes.mine()
         self.send(joined.address, replace(joined, session=session, pids=pids, answered=False))
 
-    def _news(self, news: wire.Unmade | None) -> None:
-        if news is not None:
-            self._ask(news, self.myAddress)
-
     def _exited(self, address: ActorAddress) -> None:
         if address == self._candidate:
             if self._leaving is not None or self._down:
@@ -248,13 +235,13 @@ class RegistrarProxy(SystemActor):
             log.warning("the candidate of this host has ended, and is replaced")
             self._employ()
             return
-        self._news(self._maker.ended(address))
+        self._child_ended(address)
 
     def _refuse(self, reason: str) -> None:
         """This host cannot be part of the system."""
         self._refused = reason
         self._forwarder.lost = True
-        self._answer_all()
+        self._answer()
 
     # ---- ticks
 
@@ -285,13 +272,13 @@ class RegistrarProxy(SystemActor):
 
     def _look(self) -> None:
         """Report endpoints of this host that are dead, or silent and stopped."""
-        noticed = self._detector.tick()
-        for worker in noticed.ended:
+        ended, silent = self._detector.tick()
+        for worker in ended:
             self._near.pop(worker)
             self._detector.forget(worker)
-            self._ask(wire.Unmade(worker, ENDED), self.myAddress)
-        for worker in noticed.silent:
-            self._ask(wire.Unmade(worker, self._detector.silent(worker)), self.myAddress)
+            self._say(wire.Unmade(worker, ENDED))
+        for worker in silent:
+            self._say(wire.Unmade(worker, self._detector.silent(worker)))
             self.send(self._near[worker], wire.Died((worker,)))  # in case it comes back
 
     # ---- the end
@@ -314,7 +301,7 @@ class RegistrarProxy(SystemActor):
         if not forwarder.joined or forwarder.lost:
             self._left()
             return
-        self._ask(wire.EndpointLeave(forwarder.me), self.myAddress)
+        self._say(wire.EndpointLeave(forwarder.me))
 
     def _left(self) -> None:
         for program in (self._leaving, self._ender):
@@ -326,7 +313,7 @@ class RegistrarProxy(SystemActor):
         """Have the registrar end the system, on all hosts."""
         self._ender = program
         if self._forwarder.joined and not self._forwarder.lost:
-            self._ask(wire.EndSystem(), self.myAddress)
+            self._say(wire.EndSystem())
         else:
             self._left()
 
@@ -338,4 +325,4 @@ class RegistrarProxy(SystemActor):
         for near in self._near.values():
             self.send(near, down)
         directory.remove(self._settings.system, session=processes.mine()[1])
-        self._ask(wire.EndpointLeave(self._forwarder.me), self.myAddress)
+        self._say(wire.EndpointLeave(self._forwarder.me))
