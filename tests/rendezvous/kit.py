@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from farref.elastic import RendezvousBackend, RendezvousConnectionError, Timeouts
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from farref.elastic import DynamicRendezvousHandler, RendezvousInfo
 
 SHORT = Timeouts(join=30, last_call=0.3, close=10, heartbeat=5, keep_alive=0.4, attempts=5)
 FAIR = replace(SHORT, last_call=2.0)
@@ -75,3 +81,16 @@ class MemoryStore(dict[str, bytes]):
 
     def check(self, keys: list[str]) -> bool:
         return self.keys() >= {*keys}
+
+
+def joining(handler: DynamicRendezvousHandler) -> Future[RendezvousInfo]:
+    """The node joins, in a thread of its own."""
+    thread = ThreadPoolExecutor(1)
+    joined = thread.submit(handler.next_rendezvous)
+    thread.shutdown(wait=False)
+    return joined
+
+
+def meet(*handlers: DynamicRendezvousHandler) -> list[RendezvousInfo]:
+    """All join at once; returns the view of the round that each one gets."""
+    return [each.result(60) for each in [joining(handler) for handler in handlers]]

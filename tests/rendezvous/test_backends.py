@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,12 +12,12 @@ from farref.elastic.c10d import C10dRendezvousBackend
 from farref.elastic.etcd import EtcdRendezvousBackend
 
 from ..waiting import eventually
-from .kit import FAIR, SHORT, MemoryStore
+from .kit import FAIR, SHORT, MemoryStore, joining, meet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from farref.elastic import RendezvousBackend, RendezvousInfo
+    from farref.elastic import RendezvousBackend
 
     Backends = Callable[[str], RendezvousBackend]
 
@@ -62,11 +62,8 @@ def test_of_many_who_store_at_once_one_does(backend_of: Backends) -> None:
             assert stored is not None
             done += stored[2]
 
-    workers = [threading.Thread(target=count, args=(backend_of("run"),)) for _ in range(threads)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(count, [backend_of("run") for _ in range(threads)]))
     found = backend_of("run").get_state()
     assert found is not None
     assert found[0] == str(threads * each).encode()
@@ -105,9 +102,9 @@ def test_a_run_over_it(backend_of: Backends) -> None:
     first[0].store.set("key", "value")
     assert first[1].store.get("key") == b"value"
 
-    late = Meeting(c)
+    late = joining(c)
     eventually(lambda: a.num_nodes_waiting() == b.num_nodes_waiting() == 1, "both see who waits")
-    second = [*meet(a, b), late.info()]
+    second = [*meet(a, b), late.result(60)]
     assert [info.rank for info in second] == [1, 0, 2]  # a node that was there keeps its rank
     assert not second[0].store.check(["key"])
 
@@ -116,35 +113,3 @@ def test_a_run_over_it(backend_of: Backends) -> None:
     assert b.num_nodes_waiting() == 0
     assert b.shutdown()
     assert c.shutdown()
-
-
-class Meeting:
-    """A node that joins, in a thread of its own."""
-
-    def __init__(self, handler: DynamicRendezvousHandler) -> None:
-        self._found: RendezvousInfo | BaseException | None = None
-
-        def join() -> None:
-            try:
-                self._found = handler.next_rendezvous()
-            except BaseException as error:
-                self._found = error
-
-        self._thread = threading.Thread(target=join, daemon=True)
-        self._thread.start()
-
-    @property
-    def over(self) -> bool:
-        return not self._thread.is_alive()
-
-    def info(self) -> RendezvousInfo:
-        self._thread.join(60)
-        assert self._found is not None, "it still waits"
-        if isinstance(self._found, BaseException):
-            raise self._found
-        return self._found
-
-
-def meet(*handlers: DynamicRendezvousHandler) -> list[RendezvousInfo]:
-    """All join at once; returns the view of the round that each one gets."""
-    return [meeting.info() for meeting in [Meeting(handler) for handler in handlers]]

@@ -34,8 +34,7 @@ from farref.protocol.rendezvous.codec import decode
 from ..marks import TORCH
 from ..ports import free_port
 from ..waiting import eventually
-from .kit import FAIR, SHORT, Line, MemoryBackend, MemoryStore
-from .test_backends import Meeting, meet
+from .kit import FAIR, SHORT, Line, MemoryBackend, MemoryStore, joining, meet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -148,13 +147,13 @@ def test_the_store_of_a_round_is_of_its_members_alone(run_of: Runs) -> None:
     run = run_of(1, 1)
     a, spare = run.node("a"), run.node("b")
     info = a.next_rendezvous()
-    meeting = Meeting(spare)
+    meeting = joining(spare)
     eventually(lambda: run.state.spares, "the other is a spare")
     info.store.set("key", "of round 0")
-    assert not meeting.over
+    assert not meeting.done()
     assert a.num_nodes_waiting() == 0  # there is no room for it
     a._attendance.end(close=False)
-    taken = meeting.info()
+    taken = meeting.result(60)
     assert taken.round > info.round
     assert not taken.store.check(["key"])
     assert info.store.get("key") == b"of round 0"
@@ -249,11 +248,11 @@ def test_a_spare_exits_gracefully(run_of: Runs) -> None:
     run = run_of(1, 1)
     a = run.node("a")
     a.next_rendezvous()
-    spare = Meeting(run.node("b"))
+    spare = joining(run.node("b"))
     eventually(lambda: run.state.spares, "the other is a spare")
     assert a.shutdown()
     with pytest.raises(RendezvousGracefulExitError):
-        spare.info()
+        spare.result(60)
 
 
 def test_a_run_id_can_be_used_again(run_of: Runs) -> None:

@@ -27,8 +27,7 @@ from farref.elastic.endpoints import RendezvousEndpoint
 
 from ..ports import free_ports
 from ..waiting import eventually
-from .kit import SHORT, MemoryStore
-from .test_backends import meet
+from .kit import SHORT, meet
 from .test_handler import error_of
 
 pytestmark = pytest.mark.processes
@@ -43,10 +42,9 @@ def test_a_standby_goes_on_with_the_same_states() -> None:
         backend = ServiceRendezvousBackend("run")
         stored = backend.set_state(b"before")
         assert stored is not None
-        store = MemoryStore()
         nodes = [
             DynamicRendezvousHandler.from_backend(
-                "of nodes", store, ServiceRendezvousBackend("of nodes"), 2, 2, name, SHORT
+                "of nodes", None, ServiceRendezvousBackend("of nodes"), 2, 2, name, SHORT
             )
             for name in "ab"
         ]

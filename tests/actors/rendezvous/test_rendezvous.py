@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -80,22 +80,10 @@ class Node:
 
     def begin_get(self, key: str) -> None:
         """Get *key* beside the other calls of this object."""
-        self.outcome: list[Any] = []
+        self.outcome = ThreadPoolExecutor(1).submit(self.group.store.get, key)
 
-        def get() -> None:
-            try:
-                self.outcome.append(self.group.store.get(key))
-            except Exception as error:
-                self.outcome.append(error)
-
-        self.thread = threading.Thread(target=get, daemon=True)
-        self.thread.start()
-
-    def end_get(self) -> Any:
-        self.thread.join(20)
-        if isinstance(self.outcome[0], Exception):
-            raise self.outcome[0]
-        return self.outcome[0]
+    def end_get(self) -> bytes:
+        return self.outcome.result(20)
 
     def call(self, method: str) -> Any:
         return getattr(self.meeting, method)()
@@ -565,27 +553,21 @@ def test_compare_set(group: Group) -> None:
     assert not store.check(["new"])
 
 
-def test_prefixes(group: Group) -> None:
+def test_views_and_clones(group: Group) -> None:
     store = group.store
     view = store.prefix("of").prefix("mine")
     view.set("k", b"v")
     assert store.get("of/mine/k") == b"v"
     assert view.get("k") == b"v"
     assert (view.num_keys(), store.prefix("other").num_keys()) == (1, 0)
-    view.set_timeout(0.1)
-    assert (view.timeout, store.timeout) == (0.1, 300)
-    assert view.prefix("x").timeout == 0.1
-
-
-def test_the_keys_of_a_view_and_of_a_clone(group: Group) -> None:
-    store = group.store
-    store.multi_set(["a", "of/b"], ["1", "2"])
-    assert sorted(store.list_keys()) == ["a", "of/b"]
-    assert store.prefix("of").list_keys() == ["b"]
-    clone = store.prefix("of").clone()
+    store.set("a", "1")
+    assert sorted(store.list_keys()) == ["a", "of/mine/k"]
+    assert view.list_keys() == ["k"]
+    clone = view.clone()
     clone.set_timeout(timedelta(milliseconds=100))
-    assert (clone.timeout, store.timeout) == (0.1, 300)
-    assert clone.get("b") == b"2"
+    assert (clone.timeout, view.timeout, store.timeout) == (0.1, 300, 300)
+    assert clone.prefix("x").timeout == 0.1
+    assert clone.get("k") == b"v"
     with pytest.raises(FetchTimeoutError):
         clone.get("no such key")
     with pytest.raises(FetchTimeoutError):
@@ -593,15 +575,12 @@ def test_the_keys_of_a_view_and_of_a_clone(group: Group) -> None:
 
 
 def test_a_barrier_of_a_store_works_again_and_again(group: Group) -> None:
-    store, passed = group.store, list[int]()
-    for turn in range(3):
-        other = threading.Thread(target=store.barrier, args=("b", 2), daemon=True)
-        other.start()
-        store.barrier("b", 2, timedelta(seconds=20))
-        other.join(20)
-        assert not other.is_alive()
-        passed.append(turn)
-    assert passed == [0, 1, 2]
+    store = group.store
+    with ThreadPoolExecutor(1) as thread:
+        for _ in range(3):
+            other = thread.submit(store.barrier, "b", 2)
+            store.barrier("b", 2, timedelta(seconds=20))
+            other.result(20)
     with pytest.raises(FetchTimeoutError):
         store.barrier("b", 2, 0.1)
     with pytest.raises(ValueError, match="world_size must be"):
@@ -609,13 +588,10 @@ def test_a_barrier_of_a_store_works_again_and_again(group: Group) -> None:
 
 
 def test_queues_name_their_replacement(group: Group) -> None:
-    store = group.store
-    with pytest.raises(NotImplementedError, match="number the values"):
-        store.queue_push("q", "v")
-    with pytest.raises(NotImplementedError, match="number the values"):
-        store.queue_pop("q")
-    with pytest.raises(NotImplementedError, match="number the values"):
-        store.queue_len("q")
+    store: Any = group.store
+    for queue, *value in ((store.queue_push, "v"), (store.queue_pop,), (store.queue_len,)):
+        with pytest.raises(NotImplementedError, match="number the values"):
+            queue("q", *value)
     store.set(f"q/{store.add('last', 1)}", "value")
     assert store.get(f"q/{store.add('next', 1)}") == b"value"
 
@@ -643,14 +619,12 @@ def test_a_standby_has_the_timeouts_of_the_first_node_after_everybody_left(
 
 
 def test_a_get_waits_and_others_go_on(group: Group) -> None:
-    got: list[bytes] = []
-    waiter = threading.Thread(target=lambda: got.append(group.store.get("k")), daemon=True)
-    waiter.start()
-    assert group.store.add("n", 1) == 1
-    assert got == []
-    group.store.set("k", b"v")
-    waiter.join(20)
-    assert got == [b"v"]
+    with ThreadPoolExecutor(1) as thread:
+        got = thread.submit(group.store.get, "k")
+        assert group.store.add("n", 1) == 1
+        assert not got.done()
+        group.store.set("k", b"v")
+        assert got.result(20) == b"v"
 
 
 def test_a_key_that_does_not_come(group: Group) -> None:
@@ -759,18 +733,9 @@ group = alone.next_rendezvous()
 
 
 def test_nothing_hangs_when_the_system_ends_meanwhile() -> None:
-    with System("farrefBase", timeout=20) as system:
-        meeting = farref.rendezvous("run", min_nodes=2, timeouts=SOON)
-        ended: list[BaseException] = []
-
-        def wait() -> None:
-            try:
-                meeting.next_rendezvous()
-            except BaseException as error:
-                ended.append(error)
-
-        waiter = threading.Thread(target=wait, daemon=True)
-        waiter.start()
-        assert until(system, lambda: SERVICE in services(system))
-    waiter.join(20)
-    assert isinstance(ended[0], RendezvousError | farref.SystemDownError | OSError)
+    with ThreadPoolExecutor(1) as thread:
+        with System("farrefBase", timeout=20) as system:
+            meeting = farref.rendezvous("run", min_nodes=2, timeouts=SOON)
+            waiting = thread.submit(meeting.next_rendezvous)
+            assert until(system, lambda: SERVICE in services(system))
+        assert isinstance(waiting.exception(20), RendezvousError | farref.SystemDownError | OSError)
