@@ -97,6 +97,7 @@ class Client:
             self.loop.run_forever()
         finally:
             self._ended = True
+            self.loop.run_until_complete(asyncio.sleep(0))  # every task takes its first step
             left = asyncio.all_tasks(self.loop)  # their waiters get an error (G6)
             for task in left:
                 task.cancel()
@@ -191,10 +192,9 @@ class Client:
         if self._ended:
             self._refuse(waiting, future)
             return
-        doing = waiting.pop()
-        task = self.loop.create_task(self._answer(doing, future))
+        task = self.loop.create_task(self._answer(waiting.pop(), future))
         self._tasks.add(task)
-        task.add_done_callback(functools.partial(self._done, doing, future))
+        task.add_done_callback(self._tasks.discard)
         future.add_done_callback(functools.partial(self._cancelled, task))
 
     async def _answer(
@@ -214,16 +214,6 @@ class Client:
         else:
             with contextlib.suppress(concurrent.futures.InvalidStateError):
                 future.set_result(result)
-
-    def _done(
-        self,
-        doing: Coroutine[Any, Any, T],
-        future: concurrent.futures.Future[T],
-        task: asyncio.Task[None],
-    ) -> None:
-        self._tasks.discard(task)
-        if task.cancelled():  # before its first step
-            self._refuse([doing], future)
 
     def _cancelled(self, task: asyncio.Task[None], future: concurrent.futures.Future[T]) -> None:
         if future.cancelled():
