@@ -28,7 +28,7 @@ from farref.protocol.store import Op, Table
 
 from ..counting import functions, instructions
 from ..protocol.test_growth import FEW, MANY
-from .cluster.test_elected import Term
+from .cluster.terms import Term
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +59,7 @@ def members(number: int) -> Term:
     for each in range(number):
         join = EndpointJoin(WorkerId(f"w{each}", 0), 1, "", beats=False, place="a")
         term.ask("a", join, f"key {each}")
-    term.sent.clear()
+    term.delivered("a")
     return term
 
 

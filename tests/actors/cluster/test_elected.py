@@ -2,87 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from thespian.actors import ActorAddress
 
-from farref.actors.base.addresses import Address
-from farref.actors.cluster.elected import Elected
 from farref.actors.wire.messages import (
-    Deliver,
     Died,
     Down,
-    EndpointJoin,
     EndpointLeave,
     EndSystem,
-    Forward,
-    HostInfo,
-    HostJoin,
     HostJoined,
     Make,
     Spawn,
     Spawned,
     Unmade,
 )
-from farref.actors.wire.settings import Settings
-from farref.protocol.ids import WorkerId
-from farref.protocol.succession.ledger import Ledger, Written
 
-SETTINGS = Settings(silence=1.0)
-
-
-def at(name: str) -> ActorAddress:
-    return ActorAddress(Address(name))
-
-
-class Term:
-    """A registrar of one term, over a store that takes everything at once."""
-
-    def __init__(self, term: int = 1, facts: dict[str, bytes] | None = None, own: str = "") -> None:
-        self.facts = facts if facts is not None else {}
-        self.ledger = Ledger(term, 0)
-        self.elected = Elected(self.ledger, SETTINGS, dict(self.facts), at(f"proxy {own}"))
-        self.sent: list[tuple[str, Any]] = []
-        """The messages that have left: the host of each, and the message."""
-        self._flush()
-
-    def _flush(self) -> None:
-        write = self.ledger.write()
-        while write is not None:
-            for key, value in write.changes:
-                if value is None:
-                    self.facts.pop(key, None)
-                else:
-                    self.facts[key] = value
-            write = self.ledger.answered(Written(1))
-        released: list[Any] = self.ledger.released()
-        for to, message in released:
-            assert isinstance(message, Deliver)
-            self.sent.append((to.addressDetails.key.removeprefix("proxy "), message.message))
-
-    def host(self, name: str, *, joined: bool = False) -> None:
-        me = WorkerId(name, sum(name.encode()))
-        self.elected.host(HostJoin(me, HostInfo(name, {}), joined), at(f"proxy {name}"))
-        self._flush()
-
-    def ask(self, host: str, message: Any, sender: str = "") -> None:
-        me = WorkerId(host, sum(host.encode()))
-        asker = at(sender or f"proxy {host}")
-        forward = Forward(me, self.ledger.term, 1, asker, message)
-        self.elected.take(forward, at(f"proxy {host}"))
-        self._flush()
-
-    def ticks(self, number: int) -> None:
-        for _ in range(number):
-            self.elected.tick()
-            self._flush()
-
-    def to(self, host: str, kind: type) -> list[Any]:
-        """The messages of *kind* to *host* since the last question about them."""
-        found = [each for name, each in self.sent if name == host and isinstance(each, kind)]
-        self.sent = [(n, each) for n, each in self.sent if n != host or not isinstance(each, kind)]
-        return found
+from .terms import Term, host_id
 
 
 def order(on: str | None = None) -> Spawn:
@@ -95,7 +29,7 @@ def two() -> Term:
     registrar = Term(own="a")
     registrar.host("a")
     registrar.host("b")
-    registrar.ask("a", EndpointJoin(WorkerId("e", 0), 1, "", beats=False, place="a"), "e")
+    registrar.endpoint("e", host="a")
     return registrar
 
 
@@ -103,11 +37,8 @@ def test_a_host_of_which_the_store_knows_nothing_any_more(two: Term) -> None:
     """Somebody has deleted the facts: each host ends, and is told the reason."""
     after = Term(2, {})
     after.host("b", joined=True)
-    (died,) = after.to("b", Died)
-    assert (died.workers[0].name, died.cause) == (
-        "b",
-        "the registry has lost the facts of this system",
-    )
+    lost = "the registry has lost the facts of this system"
+    assert after.to("b", Died) == [Died((host_id("b"),), lost)]
     assert not after.to("b", HostJoined)
     same = Term(2, two.facts)
     same.host("b", joined=True)
@@ -143,11 +74,11 @@ def test_the_end_of_the_system(two: Term) -> None:
     two.ask("b", EndSystem())
     assert two.to("a", Down)
     assert two.to("b", Down)
-    two.ask("a", EndpointLeave(WorkerId("a", ord("a"))))
+    two.ask("a", EndpointLeave(host_id("a")))
     assert not [died for died in two.to("a", Died) if died.workers[0].name == "a"]
     two.host("c")  # it comes just now, and has to wait
     assert not two.to("c", HostJoined)
-    two.ask("b", EndpointLeave(WorkerId("b", ord("b"))))
+    two.ask("b", EndpointLeave(host_id("b")))
     assert [died for died in two.to("a", Died) if died.workers[0].name == "a"]
     assert two.to("c", HostJoined)
     assert [host.info.address for host in two.elected._hosts.values()] == ["c"]
@@ -156,9 +87,9 @@ def test_the_end_of_the_system(two: Term) -> None:
 
 def test_the_end_of_a_system_with_a_host_that_is_silent(two: Term) -> None:
     two.ask("a", EndSystem())
-    two.ask("a", EndpointLeave(WorkerId("a", ord("a"))))
+    two.ask("a", EndpointLeave(host_id("a")))
     for _ in range(30):
-        two.elected._detector.heard(WorkerId("a", ord("a")))
+        two.elected._detector.heard(host_id("a"))
         two.ticks(1)
     assert two.elected.empty
 
@@ -169,7 +100,7 @@ def test_the_registrar_dies_while_the_system_ends(two: Term) -> None:
     after = Term(2, two.facts, own="b")
     assert after.to("a", Down)
     assert after.to("b", Down)
-    after.ask("b", EndpointLeave(WorkerId("b", ord("b"))))
+    after.ask("b", EndpointLeave(host_id("b")))
     assert list(after.elected._hosts) == ["a", "b"]
     after.ticks(30)
     assert after.elected.empty

@@ -14,15 +14,13 @@ import threading
 import time
 import uuid
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from farref import RRef, System, SystemDownError, WorkerDiedError, rpc_sync
 from farref.actors.cluster import registrar_proxy
-from farref.actors.cluster.etcd import EtcdStore
-from farref.protocol.succession.campaign import Renew, Renewed, WhoLeads
-from farref.protocol.succession.ledger import Refused, Write, Written
 from farref.testing import assert_nothing_held, until
 
 from ...etcd import HERE, Etcd, RefusedError, Slow, coded
@@ -30,10 +28,10 @@ from ...marks import NAMES
 from ...ports import free_ports
 from ...stopping import stopped
 from ..helpers import Box
-from .test_etcd import KEY, elected, kill_candidate
+from .test_etcd import kill_candidate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
@@ -104,23 +102,22 @@ def making(system: System, name: str) -> Iterator[threading.Thread]:
     assert rpc_sync(name, pow, (2, 3)) == 8
 
 
-class Compacting(threading.Thread):
-    """Compacts *etcd* again and again."""
+@contextlib.contextmanager
+def compacting(etcd: Etcd) -> Iterator[list[None]]:
+    """*etcd* is compacted again and again; the list grows each time."""
+    over, times = threading.Event(), list[None]()
 
-    def __init__(self, etcd: Etcd) -> None:
-        super().__init__(daemon=True)
-        self._etcd = etcd
-        self._over = threading.Event()
-        self.times = 0
+    def compact() -> None:
+        while not over.wait(0.1):
+            etcd.compact()
+            times.append(None)
 
-    def run(self) -> None:
-        while not self._over.wait(0.1):
-            self._etcd.compact()
-            self.times += 1
-
-    def end(self) -> None:
-        self._over.set()
-        self.join(60)
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(compact)
+        try:
+            yield times
+        finally:
+            over.set()
 
 
 @NAMES
@@ -129,59 +126,29 @@ def test_an_etcd_that_is_compacted_all_the_time(tmp_path: Path) -> None:
     automatic = ["--auto-compaction-mode", "periodic", "--auto-compaction-retention", "1s"]
     with Etcd(tmp_path, 1, *automatic) as etcd:
         given = options(etcd.spec)
-        compacting = Compacting(etcd)
-        compacting.start()
-        with System(**given) as system:
+        with compacting(etcd) as times, System(**given) as system:
             held = Held(system)
             for number in range(3):
                 kill_candidate()  # the next one reads all facts
                 system.worker(f"B{number}")
                 held.used()
-            before = compacting.times
-            assert until(system, lambda: compacting.times > before + 3)
+            before = len(times)
+            assert until(system, lambda: len(times) > before + 3)
             held.is_let_go()
-        compacting.end()
         assert etcd.keys(f"farref/systems/{given['name']}/") == []
         with pytest.raises(RefusedError, match="compacted"):
             etcd.post("/kv/range", {"key": coded("x"), "revision": 2})
 
 
-def test_the_rules_of_the_store_do_not_need_what_was_compacted(tmp_path: Path) -> None:
-    """Terms and the number of the last write are of the keys' present values."""
-    with Etcd(tmp_path) as etcd:
-        store = EtcdStore(etcd.spec, uuid.uuid4().hex, KEY, 5.0)
-        first = elected(store)
-        one = Write(first.term, 1, 0, (("a", b"1"),))
-        done = store.write(one)
-        assert isinstance(done, Written)
-        two = Write(first.term, 2, done.revision, (("a", b"2"),))
-        after = store.write(two)
-        assert isinstance(after, Written)
-        etcd.compact()
-        etcd.restart()
-        assert store.write(one) == Refused()
-        assert store.write(two) == after  # sent again: the answer was lost
-        assert store.ask(WhoLeads(), "two", b"") == first
-        assert store.ask(Renew(first.lease), "one", b"") == Renewed()
-        assert store.read() == ({"a": b"2"}, after.revision)
-        three = Write(first.term, 3, after.revision, (("a", None),))
-        assert isinstance(store.write(three), Written)
-
-
-def test_an_etcd_that_is_restarted(tmp_path: Path) -> None:
-    with Etcd(tmp_path) as etcd, System(**options(etcd.spec)) as system:
-        held = Held(system)
-        with making(system, "B"):
-            etcd.restart()
-        held.is_let_go()
-
-
-def test_another_server_of_three_leads(tmp_path: Path) -> None:
-    with Etcd(tmp_path, 3) as etcd, System(**options(etcd.spec)) as system:
+@pytest.mark.parametrize(("servers", "trouble"), [(1, Etcd.restart), (3, Etcd.change_leader)])
+def test_an_etcd_that_is_restarted_or_changes_its_leader(
+    tmp_path: Path, servers: int, trouble: Callable[[Etcd], None]
+) -> None:
+    with Etcd(tmp_path, servers) as etcd, System(**options(etcd.spec)) as system:
         held = Held(system)
         for number in range(2):
             with making(system, f"B{number}"):
-                etcd.change_leader()
+                trouble(etcd)
             held.used()
         held.is_let_go()
 

@@ -6,20 +6,15 @@ A tick is a tenth of `silence`. The answers of the store, and messages, take no 
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import pytest
-from thespian.actors import ActorAddress
 
-from farref.actors.base.addresses import Address
 from farref.actors.cluster.candidate import RENEWALS
-from farref.actors.cluster.elected import Elected
 from farref.actors.cluster.failure_detector import SILENT_TICKS
-from farref.actors.cluster.forwarder import BEAT, DOUBT, LOST, Forwarder
+from farref.actors.cluster.forwarder import BEAT, DOUBT, LOST, Due, Forwarder
 from farref.actors.wire.messages import (
     Deliver,
     Died,
-    EndpointJoin,
     Forward,
     Heard,
     Heartbeat,
@@ -30,21 +25,15 @@ from farref.actors.wire.messages import (
     Spawn,
 )
 from farref.actors.wire.settings import Settings
-from farref.protocol.ids import WorkerId
 from farref.protocol.succession.campaign import Campaign, Grant, Stand, TakeOver, WhoLeads
-from farref.protocol.succession.ledger import Ledger, Refused
 
 from ...model.succession import ModelStore
+from .terms import Term, at, host_id
 
 REQUESTS = 12
 """Ticks that a request waits, at most: docs/hosts.md has this number."""
 DEATHS = 27
 """Ticks until the registrar's host is given up, at most: docs/hosts.md has this number, too."""
-SETTINGS = Settings(silence=5.0)
-
-
-def at(name: str) -> ActorAddress:
-    return ActorAddress(Address(name))
 
 
 class Survivor:
@@ -54,28 +43,15 @@ class Survivor:
         """The *lease* lasts so many ticks more; A's last message came *last_message* ticks ago."""
         self.store = ModelStore()
         self.lease = lease
-        earlier = self.store.ask(Grant(), "A")
-        self.store.ask(Stand(earlier.lease), "A")
-        ledger = Ledger(1, 0)
-        elected = Elected(ledger, SETTINGS, {})
-        self.forwarder = Forwarder(WorkerId("b", 2), HostInfo("b", {}))
-        for each in (
-            Deliver(1, (), None, Heard()),
-            Deliver(1, (), None, HostJoined(SETTINGS)),
-        ):
+        self.store.ask(Stand(self.store.ask(Grant(), "A").lease), "A")
+        before = Term()
+        for endpoint, host in (("x", "a"), ("e", "b")):
+            before.host(host)
+            before.endpoint(endpoint, host)
+        self._facts = before.facts
+        self.forwarder = Forwarder(host_id("b"), HostInfo("b", {}))
+        for each in before.delivered("b"):
             self.forwarder.take(each, at("registrar A"))
-        elected.host(HostJoin(WorkerId("a", 1), HostInfo("a", {})), at("proxy a"))
-        elected.host(HostJoin(WorkerId("b", 2), HostInfo("b", {})), at("proxy b"))
-        for place, name in (("b", "e"), ("a", "x")):
-            host = WorkerId(place, 1 if place == "a" else 2)
-            join = EndpointJoin(WorkerId(name, 0), 1, "", beats=False, place=place)
-            elected.take(Forward(host, 1, 1, at(name), join), at(f"proxy {place}"))
-        self.forwarder.endpoints = {
-            w: m.address for w, m in elected._members.items() if w.name == "e"
-        }
-        write = ledger.write()
-        assert write is not None
-        assert not isinstance(self.store.ask(write, "A"), Refused)
         for _ in range(parity):
             self.forwarder.tick()
         self.forwarder.take(Deliver(1, (), None, Heard()), at("registrar A"))
@@ -83,14 +59,13 @@ class Survivor:
         self.campaign.heard(1)
         for _ in range(last_message):
             self._proxy()
-        self.elected: Elected | None = None
-        self.ledger: Ledger | None = None
+        self.term: Term | None = None
         self.made = self.told = False
         self.ticks = 0
         self.looks = 0
         self.forwarder.ask(Spawn(1, b"class", "w", None, 1, "b"), at("e"))  # to A, and lost
 
-    def _proxy(self) -> Any:
+    def _proxy(self) -> Due:
         due = self.forwarder.tick()
         assert not due.lost
         if due.doubt:
@@ -102,50 +77,38 @@ class Survivor:
         if self.ticks == self.lease:
             self.store.end(1)
         due = self._proxy()
-        if self.elected is not None:
+        if self.term is not None:
             if due.beat:
-                self.elected.beat(Heartbeat(self.forwarder.me, answer=True), at("proxy b"))
-            self.elected.tick()
-            self._flush()
+                self.term.elected.beat(Heartbeat(self.forwarder.me, answer=True), at("proxy b"))
+            self.term.ticks(1)
+            self._hear()
         if not self.campaign.leads:
             question = self.campaign.tick()
             if question is not None:
                 self.looks += isinstance(question, WhoLeads)
                 for each in self.campaign.answered(self.store.ask(question, "B")):
                     assert isinstance(each, TakeOver)
-                    self._take_over(each.term)
+                    self.term = Term(each.term, self._facts, own="b")
+                    self._hear(Deliver(each.term, (), None, Heard()))
 
-    def _take_over(self, term: int) -> None:
-        self.ledger = Ledger(term, self.store.written[2])
-        self.elected = Elected(self.ledger, SETTINGS, dict(self.store.facts), at("proxy b"))
-        self._hear(Deliver(term, (), None, Heard()))
-
-    def _hear(self, message: Deliver) -> None:
-        for to, each in self.forwarder.take(message, at("registrar B")):
-            if isinstance(each, Make):
-                self.made = True
-            elif isinstance(each, Died):
-                self.told = self.told or any(worker.name == "x" for worker in each.workers)
-            elif isinstance(each, HostJoin):
-                assert self.elected is not None
-                self.elected.host(each, at("proxy b"))
-            elif isinstance(each, Forward):
-                assert self.elected is not None
-                self.elected.take(each, at("proxy b"))
-            assert to is None or to != at("registrar A")
-        self._flush()
-
-    def _flush(self) -> None:
-        assert self.ledger is not None
-        write = self.ledger.write()
-        while write is not None:
-            written = self.store.ask(write, "B")
-            assert not isinstance(written, Refused)
-            write = self.ledger.answered(written)
-        released: list[Any] = self.ledger.released()
-        for to, each in released:
-            if to == at("proxy b"):
-                self._hear(each)
+    def _hear(self, *messages: Deliver) -> None:
+        """The proxy of B takes *messages*, and then all that the registrar there has for it."""
+        assert self.term is not None
+        ahead = [*messages, *self.term.delivered("b")]
+        for message in ahead:
+            for to, each in self.forwarder.take(message, at("registrar B")):
+                assert to != at("registrar A")
+                match each:
+                    case Make():
+                        self.made = True
+                    case Died(workers=workers):
+                        self.told = self.told or any(worker.name == "x" for worker in workers)
+                    case HostJoin():
+                        self.term.elected.host(each, at("proxy b"))
+                    case Forward():
+                        self.term.elected.take(each, at("proxy b"))
+            self.term.flush()
+            ahead += self.term.delivered("b")
 
 
 @pytest.fixture(scope="module")
@@ -183,14 +146,14 @@ def test_a_host_that_resigns_is_followed_at_the_next_doubt() -> None:
 
 def test_the_store_is_asked_once_a_turn_at_most() -> None:
     survivor = Survivor(SILENT_TICKS, 0, 0)
-    while survivor.elected is None:
+    while survivor.term is None:
         survivor.tick()
     assert survivor.looks <= SILENT_TICKS
 
 
 def test_a_host_that_hears_nothing_counts_as_cut_off() -> None:
-    forwarder = Forwarder(WorkerId("b", 2), HostInfo("b", {}))
+    forwarder = Forwarder(host_id("b"), HostInfo("b", {}))
     assert not any(forwarder.tick().lost for _ in range(2 * LOST))  # it has never joined
-    for each in (Heard(), HostJoined(SETTINGS)):
+    for each in (Heard(), HostJoined(Settings())):
         forwarder.take(Deliver(1, (), None, each), at("registrar"))
     assert [forwarder.tick().lost for _ in range(LOST + 1)] == [False] * LOST + [True]
