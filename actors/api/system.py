@@ -116,8 +116,8 @@ class System:
             references from the dead one is counted, which takes longer if packets are lost.
         silence: seconds; a cut between hosts that is shorter loses nobody. An endpoint that is
             silent for longer (7.5 s at the default of 5) counts as dead if its process is stopped
-            or cut off, but not if it is only busy. None: a silent endpoint never counts as dead,
-            for instance in a debugger.
+            or cut off, but not if it is only busy, or if a person stopped it, by Ctrl-Z or in a
+            debugger. None: a silent endpoint never counts as dead.
         cycles: whether endpoints search for objects that only hold each other, over any number of
             endpoints. ``"collect"``, the default: such objects are freed after half a
             minute without use. ``"report"``: they are only logged. ``"off"``: only `collect`

@@ -22,7 +22,8 @@ from ...features import has
 START: Final = 19  # the place of the start, in ticks, behind the name in /proc/<pid>/stat
 LOOK: Final = 0.1  # seconds between two looks, where nothing tells of a process's end
 ZOMBIE: Final = "Z"
-STOPPED: Final = ("T", "t")  # by a signal, by a debugger
+STOPPED: Final = "T"  # by a signal
+HELD: Final = "t"  # by a person, who will let it go on: in a debugger, or by Ctrl-Z
 
 
 class Watched(msgspec.Struct, frozen=True):
@@ -50,8 +51,8 @@ class Watched(msgspec.Struct, frozen=True):
         return state if start == self.started else ZOMBIE
 
     def running(self) -> bool:
-        """Whether the process lives, and no signal or debugger has stopped it."""
-        return self._state() not in {ZOMBIE, *STOPPED}
+        """Whether the process lives, and is not stopped, except by a person."""
+        return self._state() not in {ZOMBIE, STOPPED}
 
     def alive(self) -> bool:
         """Whether this very process still runs; a zombie does not."""
@@ -94,7 +95,10 @@ def _look(pid: int) -> tuple[str, float]:
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         raise ProcessLookupError(f"there is no process {pid}") from None
     fields = line.rpartition(b")")[2].split()
-    return fields[0].decode(), float(fields[START])
+    state, _, group, _, terminal, foreground = fields[:6]
+    if state == STOPPED.encode() and terminal != b"0" and foreground != group:
+        state = HELD.encode()  # by Ctrl-Z: its shell has taken the terminal back
+    return state.decode(), float(fields[START])
 
 
 def _look_elsewhere(pid: int) -> tuple[str, float]:
@@ -102,8 +106,8 @@ def _look_elsewhere(pid: int) -> tuple[str, float]:
 
     letters = {
         psutil.STATUS_ZOMBIE: ZOMBIE,
-        psutil.STATUS_STOPPED: STOPPED[0],
-        psutil.STATUS_TRACING_STOP: STOPPED[1],
+        psutil.STATUS_STOPPED: STOPPED,
+        psutil.STATUS_TRACING_STOP: HELD,
     }
     try:
         process = psutil.Process(pid)

@@ -49,6 +49,8 @@ log = logger(__name__)
 
 BEATS = 3
 """Beats of an endpoint within the silence after which it would be given up."""
+CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""It goes on while the machine is suspended, where there is such a clock."""
 
 
 class Deaths:
@@ -82,8 +84,10 @@ class Deaths:
         self._owed: frozenset[ForkId] = frozenset()
         """The acknowledgements that the settling waits for."""
         self._beat_at: float | None = None
+        self._beaten = math.inf
+        """The time of the last beat, by `CLOCK`."""
         self._latest = 0.0
-        """The most seconds by which a beat was late."""
+        """The most seconds between two beats."""
         self._vigils: list[Vigil] = []
         self._leaving = False
         self.counted = 0
@@ -164,17 +168,20 @@ class Deaths:
             self._settled.difference_update(message.workers)
 
     def begin_to_beat(self) -> None:
-        self._beat_at = time.monotonic()
+        self._beat_at, self._beaten = time.monotonic(), time.clock_gettime(CLOCK)
 
     def beat(self, now: float) -> None:
         """Send a beat to the registrar, if it is time."""
         silence = self._core.settings.silence
         if self._beat_at is not None and self._beat_at <= now and silence:
-            self._latest = max(self._latest, now - self._beat_at)
-            self._beat_at = now + silence / BEATS
+            self._latest = self._since_beat()
+            self._beat_at, self._beaten = now + silence / BEATS, time.clock_gettime(CLOCK)
             self._registrar_client.beat()
             if self._registrar_client.unheard > BEATS + missed(silence / BEATS):
                 self.lose(f"nothing was heard of its registrar for {silence:g} s")
+
+    def _since_beat(self) -> float:
+        return max(self._latest, time.clock_gettime(CLOCK) - self._beaten)
 
     @under_lock
     def deadline(self) -> float | None:
@@ -245,11 +252,11 @@ class Deaths:
         """End, because this endpoint counts as dead and is never believed again (fencing)."""
         core, why = self._core, ""
         silence = core.settings.silence or 0.0
-        late = max(self._latest, time.monotonic() - (self._beat_at or math.inf))
-        if late > silence / 2:
+        late = self._since_beat()
+        if late > silence:
             why = (
-                f". It did not run for {late:.1f} s, as its process was stopped (Ctrl-Z, SIGSTOP, "
-                "or a debugger); with System(silence=None) no silence counts"
+                f". It did not run for {late:.1f} s, as its process was stopped (SIGSTOP), or its "
+                "machine suspended; with System(silence=None) no silence counts"
             )
         error = GivenUpError(
             f"{core.me} was silent for too long and counts as dead: all that it held was "

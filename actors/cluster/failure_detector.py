@@ -4,7 +4,8 @@ The framework tells the parent of an actor when the actor exits. Everything else
 program has no parent, so its process is checked. And a process that is stopped or cut off does not
 exit: its endpoint falls silent (`farref.protocol.liveness`). Silence alone proves nothing, because
 a process may be computing without letting its other threads run. So the process must also be
-stopped, or gone. The host agent checks the processes of endpoints on its own host.
+stopped, or gone. One that a person has stopped, by Ctrl-Z or in a debugger, is waited for. The host
+agent checks the processes of endpoints on its own host.
 
 If a link is cut for less than `silence`, nobody is given up. The last beat may have come a whole
 interval before the cut, TCP may send the next one `RETRANSMISSION` after its end, and the first
@@ -34,7 +35,7 @@ RETRANSMISSION = 1.0
 
 Before Linux 6.15 this may take as long as the cut: then half of `silence` is survived.
 """
-STOPPED = ", as its process is stopped (Ctrl-Z, SIGSTOP, or a debugger)"
+STOPPED = ", as its process is stopped (SIGSTOP)"
 ENDED = "its process has ended"
 
 

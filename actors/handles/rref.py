@@ -344,6 +344,8 @@ class RRef(Reference, Generic[T_co]):
         """``rref.rpc_async().method(*args)``: as `rpc_sync`, but returns a `Future` at once.
 
         *timeout* is in seconds, as in `farref.rpc_async`. *resolve* is as in `rpc_sync`.
+
+        A type checker cannot know this proxy. It checks ``on(rref).rpc_async(Model.step, x)``.
         """
         return Proxy(Way(self, "async", timeout, resolve))
 
@@ -360,6 +362,8 @@ class RRef(Reference, Generic[T_co]):
 
         Does not block, and does not wait for the value of this reference. *timeout* (in seconds),
         *frozen*, *serial* and *num_returns* are as in `farref.remote`, *resolve* as in `rpc_sync`.
+
+        A type checker cannot know this proxy. It checks ``on(rref).remote(Model.step, x)``.
         """
         check_timeout(timeout, self._front.core.settings.timeout)
         check_number(num_returns)

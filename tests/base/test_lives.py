@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -12,6 +13,9 @@ from farref import features
 from farref.actors.base import lives
 
 from ..waiting import eventually
+
+PTRACE = ctypes.CDLL(None).ptrace
+ATTACH, DETACH = 16, 17
 
 
 @pytest.mark.parametrize("procfs", [True, False])
@@ -27,6 +31,10 @@ def test_the_states_of_a_process(procfs: bool, monkeypatch: pytest.MonkeyPatch) 
         earlier = lives.Watched(process.pid, life.started - 1)
         assert not earlier.alive(), "another process had that pid before"
         earlier.kill()
+        assert PTRACE(ATTACH, process.pid, None, None) == 0
+        os.waitpid(process.pid, os.WUNTRACED)
+        assert life.running(), "who debugs it will let it go on"
+        assert PTRACE(DETACH, process.pid, None, None) == 0
         process.send_signal(signal.SIGSTOP)
         eventually(lambda: not life.running())
         assert life.alive()

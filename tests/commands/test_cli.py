@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import farref.examples
+from farref.cli import app
 from farref.commands import demo
 from farref.commands.demo import NAMES, PROGRAMS
 from farref.examples import harness
@@ -18,6 +19,7 @@ from ..trace.recordings import user_to_user
 from .kit import completed, in_a_terminal, piped, without_colours
 from .kit import farref as command
 
+COMMANDS = [each.callback.__name__ for each in app.registered_commands if each.callback]
 CHOOSE = "Choose one of farrefBase, multiprocTCPBase, simpleSystemBase"
 
 
@@ -27,7 +29,7 @@ def saved(tmp_path: Path) -> Path:
     return tmp_path / "t.jsonl"
 
 
-@pytest.mark.parametrize("what", [(), ("demo",), ("trace",)])
+@pytest.mark.parametrize("what", [(), *((name,) for name in COMMANDS)])
 def test_help_everywhere(what: tuple[str, ...]) -> None:
     run = command(*what, "--help")
     assert "<bool>" not in run.stdout

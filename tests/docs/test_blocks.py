@@ -257,6 +257,9 @@ def test_the_first_programs_are_short() -> None:
         program = next(block for block in blocks(page) if block.language == "python")
         code = [line for line in program.body.splitlines() if line.strip()]
         assert len(code) <= (10 if page == "README.md" else 32)
+    readme = blocks("README.md")[0]
+    assert "rpc_async" in readme.body
+    assert "Actor" not in readme.body
 
 
 def test_the_readme_is_a_page_and_a_half() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
+import sys
 import threading
 import time
 import weakref
@@ -19,9 +21,11 @@ from farref import GivenUpError, OwnerDiedError, RefActor, RRef, System, WorkerD
 
 from ...base.kit import alive
 from ...bases import PROCESSES
+from ...commands.kit import Terminal
 from ...stopping import stop as stop_process
 from ..conftest import GRACE
 from ..helpers import Box, assert_nothing_held, hog, hold, somebody_waits, until
+from ..scripts import write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,7 +115,10 @@ def test_who_comes_back_is_told_and_ends(system: System, gate: Path, tmp_path: P
     number = len(heard)
     os.kill(pid, signal.SIGCONT)
     assert until(system, lambda: "start it again" in told.read_text())
-    assert "its process was stopped (Ctrl-Z" in told.read_text()
+    assert re.search(
+        r"did not run for [\d.]+ s, as its process was stopped .*System\(silence=None\)",
+        told.read_text(),
+    )
     assert until(system, lambda: not alive(pid))
     assert len(heard) == number
     gate.touch()
@@ -170,6 +177,44 @@ def test_actors_that_actors_made_are_watched_like_workers(system: System) -> Non
     os.kill(system.ask(second, "your pid"), signal.SIGKILL)
     with pytest.raises(WorkerDiedError):
         system.ask(second, "are you there?")
+
+
+SUSPENDED = """
+    import os, signal, time
+    import psutil
+    import farref
+
+    def after_ctrl_z(program, pids):
+        while psutil.Process(program).status() != "stopped":
+            time.sleep(0.01)
+        # Two others are stopped, one after the other, and given up. The program is silent longer.
+        for name, pid in pids.items():
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                farref.rpc_sync(name, abs, (-1,))
+            except farref.WorkerDiedError:
+                os.kill(pid, signal.SIGCONT)
+        print("both are given up", flush=True)
+        return farref.rpc_sync("program", abs, (-3,))
+
+    if __name__ == "__main__":
+        with farref.System(silence=0.5) as system:
+            pids = {name: farref.rpc_sync(system.worker(name), os.getpid) for name in "CD"}
+            answer = farref.rpc_async(system.worker("B"), after_ctrl_z, (os.getpid(), pids))
+            print("press Ctrl-Z", flush=True)
+            print("the answer is", answer.result(), flush=True)
+"""
+
+
+def test_a_program_that_a_person_suspends_is_waited_for(tmp_path: Path) -> None:
+    with Terminal() as terminal:
+        terminal.open("w", "bash --norc -i")
+        terminal.type("w", f"{sys.executable} {write(tmp_path, SUSPENDED)}")
+        terminal.screen("press Ctrl-Z")
+        terminal.tmux("send-keys", "-t", "w", "C-z")
+        terminal.screen("both are given up")
+        terminal.type("w", "fg")
+        terminal.screen("the answer is 3")
 
 
 def test_silence_can_be_left_to_itself(tmp_path: Path) -> None:

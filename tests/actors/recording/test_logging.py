@@ -390,7 +390,7 @@ def test_a_silent_endpoint_is_given_up_and_ends(tmp_path: Path) -> None:
     _, events = played(tmp_path, SILENCE)
     given_up, ended = of(events, endpoint="stopped")
     assert given_up["farref_event"] == "endpoint.given_up"
-    why = "it was silent for 3 s, as its process is stopped (Ctrl-Z, SIGSTOP, or a debugger)"
+    why = "it was silent for 3 s, as its process is stopped (SIGSTOP)"
     assert given_up["message"] == f"stopped is given up for dead: {why}"
     assert (given_up["level"], given_up["logger"]) == ("WARNING", "farref.actors.cluster.registrar")
     assert (ended["farref_event"], ended["level"]) == ("endpoint.ended", "ERROR")
