@@ -28,7 +28,7 @@ from ..shells import surroundings
 from ..shells.ref_actor import RefActor, construct, wait_to_begin
 from ..shells.surroundings import Folder, Variables
 from ..shells.worker import Worker
-from ..wire.messages import Surroundings, WorkerInfo
+from ..wire.messages import WorkerInfo
 from ..wire.settings import THREADS
 
 
@@ -89,9 +89,7 @@ def create_worker(
     env: Variables | None,
     cwd: Folder | None,
 ) -> WorkerInfo:
-    apart = front.core.port.runs_by_itself
-    there = surroundings.of_this_process(env, cwd, apart=apart)
-    made = _spawn(front, Worker, name, threads=threads, on=on, surroundings=there)
+    made = _spawn(front, Worker, name, threads=threads, on=on, env=env, cwd=cwd)
     front.placing.renew()
     return made
 
@@ -170,12 +168,14 @@ def _spawn(
     on: str | dict[str, Any] | None,
     requirements: dict[str, Any] | None = None,
     threads: int | None = None,
-    surroundings: Surroundings | None = None,
+    env: Variables | None = None,
+    cwd: Folder | None = None,
 ) -> WorkerInfo:
     if not is_name(name):
         raise ValueError(f"a worker's name must be a non-empty text in UTF-8, not {name!r}")
     if threads is not None and threads < 1:
         raise ValueError(f"a worker needs at least 1 thread, not {threads}")
+    there = surroundings.of_this_process(env, cwd, apart=front.core.port.runs_by_itself)
     registrar_client, settings = front.registrar_client, front.core.settings
     with front.core.pool.waiting():
         if on is not None:
@@ -186,5 +186,5 @@ def _spawn(
             requirements=requirements,
             threads=threads,
             on=on,
-            surroundings=surroundings,
+            surroundings=there,
         )

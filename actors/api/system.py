@@ -479,7 +479,7 @@ class System:
         The class may be defined anywhere, also in ``__main__`` or a notebook. *requirements*
         are Thespian's: passed to the class's capability check. *on* is as for `worker`. If it is
         None, the actor is created on this program's host if that passes the class's check, or
-        on another host that does.
+        on another host that does. Its process begins as that of a `worker` does.
 
         A plain Thespian actor class is accepted, too, but without any other argument. Its actor has
         no name, holds no references, and must be importable, as in Thespian.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -29,6 +29,11 @@ def surroundings() -> tuple[dict[str, str], str, list[str]]:
     return dict(os.environ), str(Path.cwd()), sys.path
 
 
+class Actor(farref.RefActor):
+    def receiveMsg_str(self, _message: str, sender: Any) -> None:
+        self.send(sender, surroundings())
+
+
 def of_a_child(name: str) -> tuple[dict[str, str], str, list[str]]:
     os.environ["FROM_A"] = "1"
     farref.worker(name)
@@ -45,6 +50,7 @@ def test_they_are_those_of_the_moment(
     monkeypatch.chdir(tmp_path)
     system.worker("A")
     assert farref.rpc_sync("A", surroundings) == surroundings()
+    assert system.ask(system.create(Actor), "which?") == surroundings()
     monkeypatch.delenv("SHAPE")
     (tmp_path / "inside").mkdir()
     system.worker("B", env={"COLOUR": "red", "SIZE": "big", "HOME": None}, cwd=tmp_path / "inside")
