@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import pickle
 import struct
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -74,7 +73,9 @@ class Encoder:
             return False
 
         if type(message) in self._streamed:
-            body, size = _streamed(message, keep_in_band)
+            sink = _Sink()
+            pickle.Pickler(sink, 5, buffer_callback=keep_in_band).dump(message)
+            body, size = sink.parts, sink.size
             if size < DIRECT:
                 self._streamed.discard(type(message))
         else:
@@ -96,7 +97,7 @@ class Encoder:
 
 
 class _Sink:
-    """A file for the pickler that keeps the written parts unchanged.
+    """A file for the pickler that keeps what is written: large bytes objects are parts themselves.
 
     This is no local class: a local class is a reference cycle, and would keep a message of a
     gigabyte until the next garbage collection.
@@ -112,15 +113,6 @@ class _Sink:
         self.parts.append(data if isinstance(data, bytes) else bytes(data))
         self.size += len(data)
         return len(data)
-
-
-def _streamed(
-    message: object, keep_in_band: Callable[[pickle.PickleBuffer], bool]
-) -> tuple[list[Part], int]:
-    """The pickle of *message* as parts; large bytes objects in it are parts themselves."""
-    sink = _Sink()
-    pickle.Pickler(sink, 5, buffer_callback=keep_in_band).dump(message)
-    return sink.parts, sink.size
 
 
 def control(kind: int) -> bytes:

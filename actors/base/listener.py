@@ -287,7 +287,7 @@ class Listener:
         try:
             sock.setblocking(False)
             remote = sock.getpeername()[0]
-            tcp.tune(sock, settings.limits)
+            tcp.tune(sock, settings.limits.stall_timeout)
         except OSError:  # it has gone
             sock.close()
             return

@@ -249,7 +249,7 @@ class Outbox:
                 raise ConnectionRefusedError
             target = (found[attempt], port) if found is not None else None
             sock = socket.socket(addresses.family(target[0] if target else ""), socket.SOCK_STREAM)
-            tcp.tune(sock, settings.limits)
+            tcp.tune(sock, settings.limits.stall_timeout)
             key = settings.key
         else:
             raise InvalidAddress(

@@ -20,7 +20,6 @@ from .addresses import Address, at
 from .certificates import TLS, Encryption
 from .errors import CrowdedOut, HandshakeError, InvalidAddress, NoSuchSystem
 from .handshake import ANY_ADMIN, NONCE, Dialler, OtherVersion
-from .settings import Limits
 
 TCP_RTO_MAX_MS: Final = 44  # Linux 6.15; Python has no name for it
 RETRANSMIT: Final = 1_000  # milliseconds between two retransmissions, at most: the kernel's least
@@ -119,15 +118,18 @@ def address_seen_by(host: str, port: int) -> str:
     raise NoSuchSystem(f"there is no way to {host}: {why}")
 
 
-def tune(sock: socket.socket, limits: Limits) -> None:
-    """Set *sock*, connected or not, for a peer on another host."""
+def tune(sock: socket.socket, patience: float, idle: int = IDLE) -> None:
+    """Set *sock*, connected or not, for a peer on another host.
+
+    It is given up after *patience* seconds without a sign of life.  If it is silent for *idle*
+    seconds, it is asked for one.
+    """
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if not has("tcp patience"):  # the system's own defaults must do
         return
-    patience = int(limits.stall_timeout * 1000)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, IDLE)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, IDLE // 3)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(patience * 1000))
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(1, idle // 3))
     with contextlib.suppress(OSError):  # an older kernel
         sock.setsockopt(socket.IPPROTO_TCP, TCP_RTO_MAX_MS, RETRANSMIT)

@@ -15,7 +15,7 @@ import pytest
 
 import farref
 from farref import System, SystemDownError
-from farref.actors.base import Limits, tcp
+from farref.actors.base import tcp
 from farref.testing import assert_nothing_held, until
 
 from ..actors.scripts import started
@@ -346,6 +346,6 @@ def test_an_address_that_is_none() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux's options")
 def test_sockets_between_hosts_give_up_in_time() -> None:
     with socket.socket() as sock:
-        tcp.tune(sock, Limits(stall_timeout=7.0))
+        tcp.tune(sock, 7.0)
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 7000
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1

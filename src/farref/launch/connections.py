@@ -22,7 +22,7 @@ import socket
 import struct
 from typing import Any, Final
 
-from ..features import has
+from ..actors.base import tcp
 from .errors import LaunchError
 
 HELLO: Final = b"farref run 1\n"
@@ -32,8 +32,8 @@ LARGEST: Final = 1 << 16
 LENGTH: Final = struct.Struct(">I")
 PROOF: Final = 10.0
 """Seconds that the other end has for its part of the beginning."""
-IDLE, AGAIN, TRIES = 5, 2, 3
-"""Seconds, seconds, times: a silent end is asked whether it is there, and given up."""
+IDLE, PATIENCE = 5, 11.0
+"""Seconds after which a silent end is asked whether it is there, and is given up."""
 
 
 class LineError(Exception):
@@ -56,7 +56,7 @@ class Line:
         sock = writer.get_extra_info("socket")
         self.local = plain(sock.getsockname()[0])
         self.peer = plain(sock.getpeername()[0])
-        tune(sock)
+        tcp.tune(sock, PATIENCE, IDLE)
 
     async def send(self, **fields: Any) -> None:
         """Send a frame. Raises `LineError`."""
@@ -158,17 +158,6 @@ def listener(address: str, port: int) -> socket.socket:
 def plain(address: str) -> str:
     """*address* without the prefix that an IPv4 address has at a socket for both kinds."""
     return address.removeprefix("::ffff:")
-
-
-def tune(sock: socket.socket) -> None:
-    """Have the kernel notice a node that is gone."""
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if has("tcp patience"):
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, IDLE)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, AGAIN)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, TRIES)
-        patience = 1000 * (IDLE + AGAIN * TRIES)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience)
 
 
 def _keys(key: bytes, nonces: bytes, mine: bytes, theirs: bytes) -> tuple[bytes, bytes]:

@@ -32,6 +32,7 @@ class Other:
 
     def __init__(self, options: Options) -> None:
         self._options = options
+        self._key = options.key
         self._line: Line | None = None
         self._member: Child | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -114,6 +115,7 @@ class Other:
         note = notes.read(options.note)
         if note is None:
             raise FileNotFoundError("it has not written that file")
+        self._key = note.key
         # At once: of its networks, this node may not be on each.
         tries = [asyncio.create_task(dial(each, note.port, note.key)) for each in note.addresses]
         try:
@@ -157,14 +159,10 @@ class Other:
             "port": options.port or free_port(host),
             "capabilities": {**options.capabilities, launched.NODE: options.rank},
         }
-        env, report = {**os.environ, launched.KEY: self._key().hex()}, ErrorPipe()
+        env, report = {**os.environ, launched.KEY: self._key.hex()}, ErrorPipe()
         with report.given() as theirs:
             self._member = await Child.start(command(how, theirs), env, report=theirs)
         self._watching = asyncio.create_task(self._watch(self._member, report))
-
-    def _key(self) -> bytes:
-        note = notes.read(self._options.note) if self._options.note else None
-        return self._options.key if note is None else note.key
 
     async def _watch(self, member: Child, report: ErrorPipe) -> None:
         """Wait for the member's end. If it fails, tell the first node."""
