@@ -10,6 +10,7 @@ import pickle
 import signal
 import socket
 import ssl
+import subprocess
 import sys
 import threading
 import time
@@ -37,6 +38,7 @@ from farref.actors.base.framing import DATA, HEADER
 from farref.actors.base.handshake import ANY_ADMIN, Dialler, preamble
 
 KEY = hashlib.sha256(b"the key of the tests").digest()
+ROOT = Path(__file__).parents[2]
 PATIENCE = 30.0  # seconds that a test waits for an event that should come in milliseconds
 ME = Address("x-stranger", "", "127.0.0.1", 9)
 
@@ -287,6 +289,24 @@ def program() -> None:
     if "--exit" in sys.argv:
         os._exit(0)
     threading.Event().wait()
+
+
+@contextlib.contextmanager
+def started(name: str, *options: str, **env: str) -> Iterator[tuple[Any, list[int]]]:
+    """Another program, with a system; yields it, and [stuck child, actor, admin]."""
+    program = subprocess.Popen(
+        [sys.executable, "-m", "tests.base.kit", name, *options],
+        cwd=ROOT,
+        env={**os.environ, **env},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert program.stdout is not None
+        yield program, [int(pid) for pid in program.stdout.readline().split()]
+    finally:
+        program.kill()
+        program.communicate(timeout=PATIENCE)
 
 
 def dial(port: int) -> socket.socket:

@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 import pytest
 
 from ..waiting import eventually
-from .kit import PATIENCE, Echo, Parent, alive, running, serves, sockets
+from .kit import PATIENCE, Echo, Parent, alive, running, serves, sockets, started
 
 pytestmark = [pytest.mark.processes, pytest.mark.usefixtures("own_folder")]
-
-ROOT = Path(__file__).parents[2]
-
-
-@contextlib.contextmanager
-def started(name: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
-    """Another program with a system; yields it, and [stuck child, actor, admin]."""
-    program = subprocess.Popen(
-        [sys.executable, "-m", "tests.base.kit", name, *options],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert program.stdout is not None
-        yield program, [int(pid) for pid in program.stdout.readline().split()]
-    finally:
-        program.kill()
-        program.communicate(timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("options", [("fork",), ("spawn",), ("fork", "--exit")])

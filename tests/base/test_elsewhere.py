@@ -18,10 +18,9 @@ import pytest
 from farref import features
 
 from ..waiting import eventually
-from .kit import alive
+from .kit import ROOT, alive, started
 
 pytestmark = pytest.mark.processes
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -80,15 +79,12 @@ def test_a_system_runs_without(without: str, peereid: str) -> None:
 
 def test_a_killed_program_leaves_no_process(peereid: str) -> None:
     """The reaper notices the kill without pidfds, too."""
-    env = {**os.environ, features.SWITCH: "all", "LD_PRELOAD": peereid}
-    command = [sys.executable, "-m", "tests.base.kit", "elsewhere", "fork"]
-    with subprocess.Popen(command, env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True) as program:
-        assert program.stdout is not None
-        pids = [int(pid) for pid in program.stdout.readline().split()]
+    env = {features.SWITCH: "all", "LD_PRELOAD": peereid}
+    with started("elsewhere", "fork", **env) as (program, pids):
         assert len(pids) == 3
         assert all(map(alive, pids))
         program.kill()
-    eventually(lambda: not any(map(alive, pids)))
+        eventually(lambda: not any(map(alive, pids)))
 
 
 @pytest.mark.long

@@ -61,13 +61,6 @@ def test_every_byte_boundary_of_several_frames() -> None:
         assert (decode(frames[3]) == messages[3]).all()
 
 
-def test_one_byte_at_a_time() -> None:
-    wire = on_the_wire("first", np.arange(600), "last")
-    frames = received(FrameDecoder(LIMIT), wire, [1] * len(wire))
-    assert decode(frames[0]) == "first"
-    assert decode(frames[2]) == "last"
-
-
 @given(
     messages=st.lists(
         st.one_of(
