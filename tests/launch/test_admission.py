@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from farref.launch.connections import Line, answer, dial
+from farref.actors.hosting import versions
+from farref.launch.connections import Line, dial
 
 from ..commands.kit import FARREF
 from ..keys import key_file
@@ -21,48 +22,18 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.processes
 
+HELLO: dict[str, Any] = {"rank": 1, "nnodes": 3, "run": "", "versions": versions.mine()}
+"""The first frame of the agent of node 1."""
+
 
 @pytest.fixture(scope="module")
 def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return key_file(tmp_path_factory.mktemp("key") / "farref.key")
 
 
-def agent(key: Path, rank: int, port: int) -> Node:
-    """An agent of a run of three nodes. The program exits with 4."""
-    where = ["--node-rank", str(rank), "--first", f"{FIRST}:{port}", "--key", str(key)]
-    words = ["--nnodes", "3", *where, "--", "bash", "-c", "exit 4"]
-    return Node(key.parent, [*FARREF, "run", *words], {})
-
-
-@pytest.fixture(scope="module")
-def hello(key: Path) -> dict[str, Any]:
-    """The first frame of a real agent, of node 1."""
-    secret = bytes.fromhex(key.read_text())
-
-    async def listen() -> dict[str, Any]:
-        came: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-
-        async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            _, said = await answer(reader, writer, secret)
-            came.set_result(said)
-            writer.close()
-
-        server = await asyncio.start_server(take, FIRST, 0)
-        node = agent(key, 1, server.sockets[0].getsockname()[1])
-        try:
-            return await asyncio.wait_for(came, PATIENCE)
-        finally:
-            server.close()
-            reap(node.process)
-
-    return asyncio.run(listen())
-
-
-def test_a_node_of_another_run_may_come_again_and_does_not_harm(
-    key: Path, hello: dict[str, Any]
-) -> None:
+def test_a_node_of_another_run_may_come_again_and_does_not_harm(key: Path) -> None:
     """After a restart: the nodes of the new run may be faster than the end of the old one."""
-    hellos = [hello | {"run": "another"}, hello, hello | {"rank": 2}]
+    hellos = [HELLO | {"run": "another"}, HELLO, HELLO | {"rank": 2}]
     assert answers(key, hellos, code=4) == [
         *({"refused": "this is another run", "again": True}, {"welcome": 1}, {"welcome": 2}),
         {"exit": 4, "why": ""},
@@ -78,9 +49,9 @@ def test_a_node_of_another_run_may_come_again_and_does_not_harm(
     ],
 )
 def test_nodes_that_do_not_fit_end_the_run(
-    key: Path, hello: dict[str, Any], wrong: list[dict[str, Any]], why: str
+    key: Path, wrong: list[dict[str, Any]], why: str
 ) -> None:
-    *_, refused = answers(key, [hello | each for each in wrong], code=1)
+    *_, refused = answers(key, [HELLO | each for each in wrong], code=1)
     assert refused["refused"].startswith(why)
     assert refused["again"] is False
 
@@ -88,10 +59,12 @@ def test_nodes_that_do_not_fit_end_the_run(
 def answers(key: Path, hellos: list[dict[str, Any]], code: int) -> list[dict[str, Any]]:
     """The first agent's answers to *hellos*; and if three nodes are there, the news of the end.
 
-    It exits with *code*.
+    The program exits with 4, and the agent with *code*.
     """
     port, secret = free_port(FIRST), bytes.fromhex(key.read_text())
-    first = agent(key, 0, port)
+    where = ["--node-rank", "0", "--first", f"{FIRST}:{port}", "--key", str(key)]
+    words = ["--nnodes", "3", *where, "--", "bash", "-c", "exit 4"]
+    first = Node(key.parent, [*FARREF, "run", *words], {})
 
     def listens() -> bool:
         ports = psutil.Process(first.process.pid).net_connections(kind="tcp")

@@ -78,13 +78,15 @@ def find(env: Mapping[str, str]) -> Launch:
     if "TORCHELASTIC_RUN_ID" in env:
         return _torchrun(env)
     if "OMPI_COMM_WORLD_RANK" in env:
-        return _mpi(env, "mpirun", "OMPI_COMM_WORLD_{}", "LOCAL_SIZE", "--map-by ppr:1:node")
+        local = "OMPI_COMM_WORLD_LOCAL_SIZE"
+        return _mpi(env, "mpirun", "OMPI_COMM_WORLD", local, "--map-by ppr:1:node")
     if "PMI_RANK" in env and "MPI_LOCALNRANKS" in env:  # before srun, which started its proxies
-        return _mpi(env, "mpiexec", "PMI_{}", "", "-ppn 1")
+        return _mpi(env, "mpiexec", "PMI", "MPI_LOCALNRANKS", "-ppn 1")
     if "SLURM_STEP_ID" in env and "SLURM_PROCID" in env:
         return _srun(env)
     if "PMI_RANK" in env:
-        return _mpi(env, "the launcher that set PMI_RANK", "PMI_{}", "", "one process each")
+        by = "the launcher that set PMI_RANK"
+        return _mpi(env, by, "PMI", "MPI_LOCALNRANKS", "one process each")
     if "SLURM_JOB_ID" in env and _number(env, "SLURM_JOB_NUM_NODES", 1) > 1:
         raise LaunchError(
             "this is a job of SLURM on several nodes, and farref run was not started by srun:"
@@ -108,10 +110,9 @@ def _torchrun(env: Mapping[str, str]) -> Launch:
     )
 
 
-def _mpi(env: Mapping[str, str], by: str, name: str, local: str, option: str) -> Launch:
-    here = _number(env, name.format(local), 1) if local else _number(env, "MPI_LOCALNRANKS", 1)
-    _one_each(here, by, option)
-    size, rank = _number(env, name.format("SIZE")), _number(env, name.format("RANK"))
+def _mpi(env: Mapping[str, str], by: str, prefix: str, local: str, option: str) -> Launch:
+    _one_each(_number(env, local, 1), by, option)
+    size, rank = _number(env, f"{prefix}_SIZE"), _number(env, f"{prefix}_RANK")
     run = env.get("PMIX_NAMESPACE", env.get("OMPI_MCA_ess_base_jobid", ""))
     return Launch(by, size, rank, run=f"mpi {run}", shares=True)
 
