@@ -22,7 +22,7 @@ from ..actors.scripts import family
 from ..commands.kit import FARREF
 from ..keys import key_file
 from ..waiting import eventually
-from .kit import PATIENCE, SLEEPER, commands, running
+from .kit import FIRST, PATIENCE, SLEEPER, commands, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,6 +65,13 @@ VICTIMS: dict[str, Callable[[psutil.Process], bool]] = {
 }
 
 
+LOST = {
+    "the first agent": f"farref run: the first node ({FIRST}) is lost: its connection was closed\n",
+    "the other agent": "farref run: node 1 (127.0.0.1) is lost: its connection was closed\n",
+}
+"""The last words of the agent that is left; it exits with 1."""
+
+
 @pytest.mark.parametrize("victim", VICTIMS)
 def test_nothing_is_left_of(victim: str, place: Path) -> None:
     mine = uuid.uuid4().hex
@@ -76,7 +83,10 @@ def test_nothing_is_left_of(victim: str, place: Path) -> None:
             first.until("ready")
             target = next(filter(VICTIMS[victim], family(mine, MARK)))
             target.send_signal(signal.SIGKILL)
-            first.end(), other.end()
+            codes = [first.end(), other.end()]
+            if victim in LOST:
+                assert sorted(codes) == [-signal.SIGKILL, 1]
+                assert LOST[victim] in first.err + other.err
             eventually(lambda: not family(mine, MARK), patience=PATIENCE)
     finally:
         for process in family(mine, MARK):

@@ -103,26 +103,6 @@ def test_a_signal_to_any_node_ends_all(tmp_path: Path, rank: int, number: int) -
     assert left() == set()
 
 
-def test_a_node_that_is_lost_ends_the_run(tmp_path: Path) -> None:
-    with nodes(tmp_path, SLEEPER) as (first, other):
-        first.until("ready")
-        other.process.kill()
-        assert first.end() == 1
-        assert "farref run: node 1 (127.0.0.1) is lost: its connection was closed" in first.err
-    eventually(lambda: not left(), patience=PATIENCE)
-
-
-@pytest.mark.long
-def test_the_loss_of_the_first_node_ends_the_others(tmp_path: Path) -> None:
-    with nodes(tmp_path, SLEEPER) as (first, other):
-        first.until("ready")
-        first.process.kill()
-        assert other.end() == 1
-        lost = f"farref run: the first node ({FIRST}) is lost: its connection was closed\n"
-        assert other.err == lost
-    eventually(lambda: not left(), patience=PATIENCE)
-
-
 SURVIVOR = dedent("""
     import farref
     from farref.testing import until
