@@ -13,7 +13,6 @@ that the last message could not be unpickled.
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import struct
 from collections import deque
@@ -112,12 +111,9 @@ class InConnection:
             self.on_event(READABLE)
         return not self._acceptor.silent
 
-    def refuse(self, why: str, notice: bytes = b"") -> None:
+    def refuse(self, why: str, notice: bytes = b"") -> None:  # noqa: ARG002 - for encrypted ones
         """Close a stranger's connection, with a *notice* if its socket takes one."""
         self.refused = why
-        if notice:
-            with contextlib.suppress(OSError):
-                self._sock.send(notice)
         self.close()
 
     def on_event(self, events: int) -> None:  # noqa: ARG002 (contract of DescriptorOwner)
@@ -285,10 +281,9 @@ class SecureInConnection(InConnection):
 
     def refuse(self, why: str, notice: bytes = b"") -> None:
         """As its base.  A stranger that has not begun TLS gets the notice in the clear."""
-        if notice and not self.closed and not self._sock.made:
-            self._sock.send_clear(notice)
-            notice = b""
-        super().refuse(why, notice)
+        if notice and not self.closed:
+            self._sock.notify(notice)
+        super().refuse(why)
 
     def _write(self, count: int) -> bool:
         # If the kernel does not take an encrypted count, the same bytes must be offered again.

@@ -262,21 +262,16 @@ class OutConnection:
         try:
             while parts and budget > 0:
                 if len(parts) == 1:
-                    offered = len(parts[0])
                     count = self.sock.send(parts[0])
-                    if count == offered:  # nearly always
+                    if count == len(parts[0]):  # nearly always
                         parts.clear()
                         self.written += count
                         self._ends.clear()
                         break
                 else:
-                    batch = list(itertools.islice(parts, PARTS_PER_WRITE))
-                    offered = sum(map(len, batch))
-                    count = self.sock.sendmsg(batch)
+                    count = self.sock.sendmsg(list(itertools.islice(parts, PARTS_PER_WRITE)))
                 self._wrote(count)
                 budget -= count
-                if count < offered:
-                    break
         except BlockingIOError:
             pass
         except OSError:

@@ -256,12 +256,15 @@ class SecureSocket(ssl.SSLSocket):
         """Whether the connection is encrypted by now."""
         return self.version() is not None
 
-    def send_clear(self, data: bytes) -> None:
-        """Send *data* as it is, before the connection is made."""
+    def notify(self, notice: bytes) -> None:
+        """Send *notice* if there is room, in the clear before the connection is made."""
         with contextlib.suppress(OSError):
+            if self.made:
+                self.send(notice)
+                return
             with contextlib.suppress(BlockingIOError):
                 socket.socket.recv(self, 1 << 16)  # see `gate.hang_up`
-            socket.socket.send(self, data)
+            socket.socket.send(self, notice)
 
     # -- the methods of a socket ------------------------------------------------------
 
@@ -306,37 +309,19 @@ class SecureSocket(ssl.SSLSocket):
         return done
 
     def sendmsg(self, buffers: Sequence[Any], *_: Any) -> int:  # type: ignore[override] # the others are not for TLS
-        """As of a socket, but small *buffers* share a record."""
-        done = 0
-        try:
-            for piece in _gathered(buffers):
-                count = self.send(piece)
-                done += count
-                if count < len(piece):
-                    break
-        except BlockingIOError:
-            if not done:
-                raise
-        return done
+        """As of a socket, but of many *buffers* it only takes the first ones."""
+        return self.send(_first_of(buffers))
 
 
-def _gathered(buffers: Sequence[Any]) -> Iterator[bytes | memoryview]:
-    """*buffers* in pieces: large ones as they are, small ones together.
+def _first_of(buffers: Sequence[Any]) -> Any:
+    """The first of *buffers*, with the next ones as long as they share a few records.
 
-    The same buffers, and maybe more of them, give pieces that are as long or longer: TLS demands
+    The same buffers, and maybe more of them, give a piece that is as long or longer: TLS demands
     that when bytes are offered again.
     """
-    small: list[memoryview] = []
     size = 0
-    for each in buffers:
-        view = memoryview(each).cast("B")
-        if small and size + len(view) > GATHER:
-            yield b"".join(small)
-            small, size = [], 0
-        if len(view) >= GATHER:
-            yield view
-        else:
-            small.append(view)
-            size += len(view)
-    if small:
-        yield b"".join(small)
+    for number, each in enumerate(buffers):
+        size += len(each)
+        if size > GATHER:
+            return b"".join(buffers[:number]) if number else each
+    return b"".join(buffers)
