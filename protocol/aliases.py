@@ -111,14 +111,6 @@ class Aliases(msgspec.Struct):
         message = AliasRef(call=call, rref=about, alias=alias.rref, label=label)
         return [Send(self.entries.home(self.entries.entry(about)), message)]
 
-    def standing_for(self, rref: RRefId) -> list[RRefId]:
-        """The aliases that live here and hold *rref*, each by a handle of its own."""
-        return [
-            alias.rref
-            for alias in self.state.aliases.values()
-            if not alias.gone and self.names.whereabouts(alias.target) == rref
-        ]
-
     def standing(self) -> dict[RRefId, list[RRefId]]:
         """For each object, the aliases that live here and hold it, each by a handle of its own."""
         found: dict[RRefId, list[RRefId]] = {}

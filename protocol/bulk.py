@@ -35,8 +35,6 @@ def together(effects: list[Effect], me: WorkerId) -> list[Effect]:
     """The same *effects* of a step at *me*, with a `Bulk` in place of many messages of a kind."""
     others: list[Effect] = []
     groups: dict[tuple[object, ...], list[Send]] = {}
-    group: list[Send] = []
-    last: tuple[object, ...] = (None, None, None, None)
     for effect in effects:
         if type(effect) is not Send or type(effect.message) not in KINDS or effect.to == me:
             others.append(effect)
@@ -50,15 +48,7 @@ def together(effects: list[Effect], me: WorkerId) -> list[Effect]:
             fork_parent = message.forks[0].parent
         else:
             fork_parent = message.fork.parent
-        if (
-            to is not last[0]
-            or kind is not last[1]
-            or creator is not last[2]
-            or fork_parent is not last[3]
-        ):
-            last = to, kind, creator, fork_parent
-            group = groups.setdefault(last, [])
-        group.append(effect)
+        groups.setdefault((to, kind, creator, fork_parent), []).append(effect)
     for group in groups.values():
         if len(group) < MANY:
             others += group

@@ -23,7 +23,7 @@ Death reaches a context in two steps, ``died`` and ``bury`` (see `death`).
 
 A shell calls the public methods of a context. It reads the tables (``state``; ``owners``,
 ``users``, ``waiting`` and ``dead`` have short names here), sets ``state.now`` and fills
-``state.causes``. It asks `Names.canonical`, `Names.path`, `Aliases.standing_for`, `Loans.borrowed`,
+``state.causes``. It asks `Names.canonical`, `Names.path`, `Aliases.standing`, `Loans.borrowed`,
 `Loans.served`, `DeadlockDetector.blocker`, `CycleCollector.may_be_garbage`, `Entries.how` and
 `HolderReports`.
 """

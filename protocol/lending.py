@@ -90,13 +90,10 @@ class LendingUser(User):
         return self.made or bool(self.known)
 
     def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:
-        children = self.children or {}
-        children[fork] = to
-        self.children = children
+        self.fork(fork, to)
         if replies:
-            lent = self.lent or {}
-            lent[fork] = False
-            self.lent = lent
+            self.lent = self.lent or {}
+            self.lent[fork] = False
         return _LOAN
 
     def abandon(self, fork: ForkId) -> list[Effect]:
@@ -135,9 +132,8 @@ class LendingUser(User):
             # Lent to itself: its own pin would look like use and make it ask the owner.
             return []
         by_owner = lender == self.owner
-        loans = self.loans or {}
-        loans[fork] = Loan(lender, by_owner or descriptor.counted)
-        self.loans = loans
+        self.loans = self.loans or {}
+        self.loans[fork] = Loan(lender, by_owner or descriptor.counted)
         return self._know(fork) if by_owner else []
 
     def end_loan(self, fork: ForkId, *, replies: bool) -> tuple[Report | None, list[Effect]]:

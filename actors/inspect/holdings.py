@@ -85,7 +85,7 @@ def holdings_of(core: Core, objects: Objects, delivery: Delivery, rref: RRefId) 
         if entry is None:
             return list(_flights(core, delivery, rref))
         found = [*_tables(core, entry), *_flights(core, delivery, rref)]
-        aliases = context.aliases.standing_for(rref)
+        aliases = context.aliases.standing().get(rref, [])
         found += [Holding("alias", rref=spell(alias)) for alias in aliases]
         count = entry.handles - len(aliases)
     if count > 0:

@@ -663,8 +663,8 @@ class ScriptedEndpoint(Shell):
             case do.Say(to=to, refs=refs, body=body, readable=readable):
                 self.serial += 1
                 code = Code(refs, body, readable=readable, serial=self.serial)
-                forks = self.fork(worker(to), (self._needed(task, each) for each in refs))
-                self.obey(context.tell(worker(to), Cargo(payload=code, descriptors=forks)))
+                cargo = self.fork(worker(to), (self._needed(task, each) for each in refs), code)
+                self.obey(context.tell(worker(to), cargo))
             case do.Ask(call=name, to=to, refs=refs, body=body, returns=returns, then=then):
                 code = Code(refs, body, returns, then, action.readable)
                 cargo = self._lent(task, code, worker(to))
@@ -746,8 +746,8 @@ class ScriptedEndpoint(Shell):
         return tuple(made)
 
     def _lent(self, task: Task | None, code: Code, to: WorkerId, *, replies: bool = True) -> Cargo:
-        lent = self.lend(to, (self._needed(task, each) for each in code.names), replies=replies)
-        return Cargo(payload=code, descriptors=lent)
+        refs = (self._needed(task, each) for each in code.names)
+        return self.lend(to, refs, code, replies=replies)
 
     def _chain(self, task: Task | None, call: str) -> tuple[Busy, ...]:
         """The objects that wait for *call*: those with a task that keeps its turn meanwhile."""

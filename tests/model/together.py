@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from farref.protocol.borrowing import batched
-from farref.protocol.bulk import KINDS, apart, together
-from farref.protocol.columns import MANY
+from farref.protocol.bulk import KINDS
 from farref.protocol.context import Context
-from farref.protocol.effects import Effect, Send
+from farref.protocol.effects import Effect
 from farref.protocol.errors import ProtocolError
 from farref.protocol.ids import WorkerId
-from farref.protocol.messages import Bulk, InBulk
+from farref.protocol.messages import InBulk
 
 from .explorer import Mistake
 from .state import clone, freeze
@@ -52,18 +51,4 @@ def flaw(context: Context, sender: WorkerId, messages: list[InBulk]) -> Mistake 
         return Mistake(RULE, f"{messages} have the effects {found}, not {effects}")
     if len(errors) != refused:
         return Mistake(RULE, f"{len(errors)} of {messages} are refused, not {refused}")
-    return _travels(context.me, sender, messages[1:])
-
-
-def _travels(me: WorkerId, sender: WorkerId, messages: list[InBulk]) -> Mistake | None:
-    """A difference after a journey in bulk, in which each of *messages* is there many times."""
-    left: list[Effect] = [Send(me, each) for each in messages for _ in range(MANY)]
-    came: list[object] = []
-    for effect in together(left, sender):
-        if isinstance(effect, Send) and isinstance(effect.message, Bulk):
-            came += apart(effect.message)
-        elif isinstance(effect, Send):
-            came.append(effect.message)
-    if sorted(map(repr, came)) != sorted(repr(each.message) for each in left if type(each) is Send):
-        return Mistake(RULE, f"{messages} came as {came}")
     return None

@@ -20,7 +20,6 @@ from farref.protocol.effects import Effect, Settle
 from farref.protocol.ids import CallId, RRefId, WorkerId
 from farref.protocol.messages import (
     Call,
-    Cargo,
     Create,
     Fetch,
     Invoke,
@@ -131,8 +130,7 @@ class World(Net[Node]):
     def remote(self, at: str, to: str, *refs: RRefId) -> RRefId:
         """``remote(to, f, args=refs)``; `running` returns the task, which has no reply."""
         node, worker = self[at], self[to].me
-        cargo = Cargo(descriptors=node.lend(worker, refs, replies=False))
-        rref, effects = node.context.create(worker, cargo)
+        rref, effects = node.context.create(worker, node.lend(worker, refs, replies=False))
         self.rest(node, effects)
         return rref
 
@@ -145,14 +143,13 @@ class World(Net[Node]):
     def call(self, at: str, to: str, *refs: RRefId) -> Task:
         """``rpc_async(to, f, args=refs)``."""
         node, worker = self[at], self[to].me
-        cargo = Cargo(descriptors=node.lend(worker, refs))
-        self.rest(node, node.context.call(worker, cargo)[1])
+        self.rest(node, node.context.call(worker, node.lend(worker, refs))[1])
         return self.running(to)
 
     def method(self, at: str, on: RRefId, *refs: RRefId) -> Task:
         """``on.rpc_async().f(*refs)``."""
         node = self[at]
-        cargo = Cargo(descriptors=node.lend(node.context.owner_of(on), refs))
+        cargo = node.lend(node.context.owner_of(on), refs)
         self.rest(node, node.context.invoke(on, cargo)[1])
         return self.tasks[-1]  # not on its owner if *on* is an alias
 
@@ -164,8 +161,7 @@ class World(Net[Node]):
     def tell(self, at: str, to: str, *refs: RRefId) -> Task:
         """``send(to, message)``."""
         node, worker = self[at], self[to].me
-        cargo = Cargo(descriptors=node.fork(worker, refs))
-        self.rest(node, node.context.tell(worker, cargo))
+        self.rest(node, node.context.tell(worker, node.fork(worker, refs)))
         return self.running(to)
 
     def drop(self, at: str, *rrefs: RRefId) -> None:

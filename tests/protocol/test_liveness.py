@@ -12,24 +12,6 @@ from farref.protocol.liveness import Liveness
 A, B = WorkerId("A", 1), WorkerId("B", 1)
 
 
-def test_the_silent_are_given_up_and_the_others_not() -> None:
-    liveness = Liveness(3)
-    liveness.watch(A)
-    liveness.watch(B)
-    assert [liveness.tick(), liveness.tick()] == [[], []]
-    assert liveness.heard(A)
-    assert liveness.tick() == [B]
-    assert liveness.heard(A)
-
-
-def test_who_was_given_up_is_never_believed_again() -> None:
-    liveness = Liveness(1)
-    liveness.watch(A)
-    assert liveness.tick() == [A]
-    assert not liveness.heard(A)
-    assert liveness.tick() == []
-
-
 def test_who_left_is_not_expected() -> None:
     liveness = Liveness(1)
     liveness.watch(A)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from farref.protocol.effects import Effect, Fail, Looked, Lose, Loss, Refusal, R
 from farref.protocol.holders import HolderReport
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from farref.protocol.messages import (
+    Busy,
     Call,
     Create,
     Fetch,
@@ -30,10 +32,11 @@ from farref.protocol.messages import (
     chain_of,
     target_of,
 )
+from farref.world.shell import Shell
 
 from ..model.reach import named, seen_blindly
-from .jobs import CARRYING, Error, Job, PendingRequest, Task, Value
-from .program import SimulatedProgram
+from .jobs import CARRYING, Error, Job, PendingRequest, Task, Turn, Value
+from .oracle import WrongError
 from .searches import Searches
 
 if TYPE_CHECKING:
@@ -43,11 +46,18 @@ SETTLING = 0.5
 """Seconds between two questions of a node whether all have settled all deaths."""
 
 
-class Node(SimulatedProgram):
-    """The endpoint *me*."""
+class Node(Shell):
+    """The endpoint *me*. Its program, and the functions that run here, make requests."""
 
     def __init__(self, me: WorkerId, world: SimulatedWorld, tracer: Tracer | None) -> None:
-        super().__init__(Context(me, world.plan.sharing), world, tracer)
+        super().__init__(Context(me, world.plan.sharing), tracer)
+        self.world = world
+        self.handles: list[RRefId] = []
+        """The program's own; running functions have theirs."""
+        self.asked: dict[CallId, PendingRequest] = {}
+        """Unanswered requests, also those of the functions."""
+        self._turns: dict[RRefId, int] = {}
+        """Methods called so far on each reference."""
         self.links = Links()
         self.values: dict[RRefId, Value | Error] = {}
         self.tasks: list[Task] = []
@@ -77,6 +87,79 @@ class Node(SimulatedProgram):
             yield from task.handles
         for inside in self.inside.values():
             yield from inside
+
+    # ---- requests of the program, and of the functions
+
+    def is_lost(self, rref: RRefId) -> bool:
+        """Whether its owner is dead, as far as this endpoint knows."""
+        user = self.context.users.get(self.context.whereabouts(rref))
+        if user is None or not user.lost:
+            return False
+        if user.owner not in self.context.dead:
+            raise WrongError(
+                "G4", f"{self.me} believes that {rref} is lost, and {user.owner} lives"
+            )
+        return True
+
+    def call(
+        self, other: int, names: Sequence[RRefId], job: Job, chain: tuple[Busy, ...] = ()
+    ) -> CallId | None:
+        to = self.world.at(other)
+        if to is None or to in self.context.dead:
+            return None
+        call, effects = self.context.call(to, self.lend(to, self._usable(names), job), chain)
+        self.asked[call] = PendingRequest(to, chain=chain)
+        self.obey(effects)
+        return call
+
+    def make(
+        self, to: WorkerId, names: Sequence[RRefId], job: Job, on: RRefId | None = None
+    ) -> RRefId | None:
+        """Make an object of *to* from these references, maybe by a method of the object *on*."""
+        if to in self.context.dead:
+            return None
+        job = job if on is None else self._in_turn(job, on)
+        cargo = self.lend(to, self._usable(names), job, replies=False)
+        rref, effects = self.context.create(to, cargo, on)
+        # Now, because the creation may be held back and never leave.
+        self.world.oracle.made(rref, to, on)
+        self.handles.append(rref)
+        self.obey(effects)
+        return rref
+
+    def invoke(
+        self, on: RRefId, names: Sequence[RRefId], job: Job, chain: tuple[Busy, ...] = ()
+    ) -> CallId:
+        to = self.context.owner_of(on)
+        where = self.context.whereabouts(on)
+        cargo = self.lend(to, self._usable(names), self._in_turn(job, on))
+        call, effects = self.context.invoke(on, cargo, chain)
+        self.asked[call] = PendingRequest(to, where, chain)
+        self.obey(effects)
+        return call
+
+    def fetch(
+        self, rref: RRefId, chain: tuple[Busy, ...] = (), *, copy: bool, direct: bool
+    ) -> CallId:
+        """Fetch the value, or (without *copy*) wait until there is one."""
+        where, to = self.context.whereabouts(rref), self.context.owner_of(rref)
+        call, effects = self.context.fetch(rref, chain, copy=copy, direct=direct)
+        self.asked[call] = PendingRequest(to, where, chain)
+        self.obey(effects)
+        return call
+
+    def tell(self, other: int, names: Sequence[RRefId], job: Job) -> None:
+        to = self.world.at(other)
+        if to is None or to in self.context.dead:
+            return
+        self.obey(self.context.tell(to, self.fork(to, self._usable(names), job)))
+
+    def _usable(self, names: Sequence[RRefId]) -> list[RRefId]:
+        return [each for each in dict.fromkeys(names) if not self.is_lost(each)]
+
+    def _in_turn(self, job: Job, on: RRefId) -> Job:
+        self._turns[on] = self._turns.get(on, 0) + 1
+        return replace(job, turn=Turn(self.me, on, self._turns[on]))
 
     # ---- messages
 

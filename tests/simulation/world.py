@@ -28,7 +28,6 @@ from farref.protocol.messages import Message
 
 from ..model.reach import reachable
 from .acts import improvise
-from .network import Network
 from .node import Node
 from .oracle import Oracle, WrongError
 from .plan import DISASTERS, NODES, name_of
@@ -45,6 +44,10 @@ LATE = 5.0
 """Seconds after which a message under way is late. The packets with it were lost three times."""
 AFTERWARDS = 6000.0
 """Seconds after the last act in which everything must come to rest."""
+USUAL = 0.02
+"""The average delay of a packet, in seconds."""
+SLOW = 0.05
+"""The share of packets with a delay of up to a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,37 @@ def simulate(plan: Plan, trace: Path | None = None) -> Outcome:
     done, network = world.done, world.network
     done["packets lost"], done["packets repeated"] = network.lost, network.repeated
     return Outcome(plan, wrong, kind, world.now, +done)
+
+
+class Network:
+    """Decides on the delay of packets. It carries none."""
+
+    def __init__(self, seed: int, loss: float) -> None:
+        self._dice = random.Random(f"network {seed}")
+        self._loss = loss
+        self._cut: dict[frozenset[str], float] = {}
+        """Pairs that do not reach each other, and the end of that."""
+        self.lost = 0
+        self.repeated = 0
+
+    def cut(self, one: str, other: str, until: float) -> None:
+        """Let no packet pass between the two before *until*."""
+        self._cut[frozenset((one, other))] = until
+
+    def delays(self, one: str, other: str, now: float) -> list[float]:
+        """The delays of a packet that leaves now: none if it is lost, or one, or two."""
+        if self._cut.get(frozenset((one, other)), 0.0) > now or self._dice.random() < self._loss:
+            self.lost += 1
+            return []
+        if self._dice.random() < self._loss / 2:
+            self.repeated += 1
+            return [self._delay(), self._delay()]
+        return [self._delay()]
+
+    def _delay(self) -> float:
+        if self._dice.random() < SLOW:
+            return self._dice.uniform(0.0, 1.0)
+        return self._dice.expovariate(1 / USUAL)
 
 
 class SimulatedWorld:

@@ -113,7 +113,6 @@ QUESTIONS = {
     "owner_of",
     "path",
     "served",
-    "standing_for",
     "uncounted",
     "whereabouts",
 }

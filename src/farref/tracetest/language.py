@@ -75,23 +75,15 @@ def remote(world: World, words: Words) -> None:
     endpoint, to = words.endpoint(), words.worker()
     target = next(iter(words.clause_rrefs("on")), None)
     rrefs = words.clause_rrefs("with")
-
-    def send_it() -> list[Effect]:
-        cargo = Cargo(descriptors=endpoint.lend(to, rrefs, replies=False))
-        return endpoint.context.create(to, cargo, target)[1]
-
-    endpoint.act(send_it)
+    lend = partial(endpoint.lend, to, rrefs, replies=False)
+    endpoint.act(lambda: endpoint.context.create(to, lend(), target)[1])
 
 
 def tell(world: World, words: Words) -> None:
     """tell A C REF... - A sends C a one-way message with these references."""
     endpoint, to = words.endpoint(), words.worker()
     rrefs = words.rrefs()
-
-    def send_it() -> list[Effect]:
-        return endpoint.context.tell(to, Cargo(descriptors=endpoint.fork(to, rrefs)))
-
-    endpoint.act(send_it)
+    endpoint.act(lambda: endpoint.context.tell(to, endpoint.fork(to, rrefs)))
 
 
 def send(world: World, words: Words) -> None:
@@ -107,11 +99,7 @@ def call(world: World, words: Words) -> None:
     endpoint, to = words.endpoint(), words.worker()
     rrefs = words.rrefs() if words.more() else []
     chain = words.clause_busy("within")
-
-    def send_it() -> list[Effect]:
-        return endpoint.context.call(to, Cargo(descriptors=endpoint.lend(to, rrefs)), chain)[1]
-
-    endpoint.act(send_it)
+    endpoint.act(lambda: endpoint.context.call(to, endpoint.lend(to, rrefs), chain)[1])
 
 
 def invoke(world: World, words: Words) -> None:
@@ -120,8 +108,7 @@ def invoke(world: World, words: Words) -> None:
     arguments, chain = words.clause_rrefs("with"), words.clause_busy("within")
 
     def send_it() -> list[Effect]:
-        to = endpoint.context.owner_of(rref)
-        cargo = Cargo(descriptors=endpoint.lend(to, arguments))
+        cargo = endpoint.lend(endpoint.context.owner_of(rref), arguments)
         return endpoint.context.invoke(rref, cargo, chain)[1]
 
     endpoint.act(send_it)
@@ -154,13 +141,10 @@ def pickle(world: World, words: Words) -> None:
     """pickle A C REF... [for KIND] - A begins to pickle a message, a call or a creation, for C."""
     endpoint, to = words.endpoint(), words.worker()
     rrefs, kind = words.rrefs(), words.clause("for")
-    if not kind:
-        endpoint.pickled = endpoint.attempt(lambda: endpoint.fork(to, rrefs))
-    elif kind in (["call"], ["creation"]):
-        replies = kind == ["call"]
-        endpoint.pickled = endpoint.attempt(lambda: endpoint.lend(to, rrefs, replies=replies))
-    else:
+    if kind not in ([], ["call"], ["creation"]):
         raise BadCommandError(f"{' '.join(kind)!r} is neither call nor creation")
+    share = partial(endpoint.lend, replies=kind == ["call"]) if kind else endpoint.fork
+    endpoint.pickled = endpoint.attempt(lambda: share(to, rrefs)).descriptors
     for each in endpoint.pickled:
         verb = "lends" if each.passing is Passing.LOAN else "forks"
         world.say(f"{endpoint.me} {verb} {each.rref} as {each.fork} for {to}")

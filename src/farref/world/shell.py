@@ -209,15 +209,16 @@ class Shell(ABC):
 
     # ---- references in messages
 
-    def fork(self, to: WorkerId, rrefs: Iterable[RRefId]) -> tuple[Descriptor, ...]:
+    def fork(self, to: WorkerId, rrefs: Iterable[RRefId], payload: object = None) -> Cargo:
         """Share *rrefs* with *to* for good, as pickling a one-way message does."""
-        return self.context.fork_all(tuple(rrefs), to)
+        return Cargo(payload=payload, descriptors=self.context.fork_all(tuple(rrefs), to))
 
     def lend(
-        self, to: WorkerId, rrefs: Iterable[RRefId], *, replies: bool = True
-    ) -> tuple[Descriptor, ...]:
+        self, to: WorkerId, rrefs: Iterable[RRefId], payload: object = None, *, replies: bool = True
+    ) -> Cargo:
         """Share *rrefs* for a call on *to*; with *replies* false, for a creation there."""
-        return self.context.lend_all(tuple(rrefs), to, replies=replies)
+        lent = self.context.lend_all(tuple(rrefs), to, replies=replies)
+        return Cargo(payload=payload, descriptors=lent)
 
     def give(self, call: CallId, rrefs: Iterable[RRefId]) -> tuple[Descriptor, ...]:
         """Share *rrefs* with the caller of *call*: give its loans back, and fork the others."""

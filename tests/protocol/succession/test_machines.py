@@ -11,7 +11,6 @@ from farref.protocol.succession.campaign import (
     Granted,
     Holder,
     Renew,
-    Renewed,
     Stand,
     TakeOver,
     Vacant,
@@ -31,15 +30,6 @@ def leading() -> Campaign:
     assert campaign.tick() == Stand(7)
     assert campaign.answered(Holder(3, "me", 7)) == [TakeOver(3)]
     return campaign
-
-
-def test_a_candidate_that_leads_renews_its_lease() -> None:
-    campaign = leading()
-    assert campaign.tick() == Renew(7)
-    assert campaign.answered(Renewed()) == []
-    assert campaign.tick() == Renew(7)
-    assert campaign.answered(None) == []
-    assert campaign.leads  # no answer is no bad answer
 
 
 def test_a_candidate_asks_one_question_at_a_time() -> None:
