@@ -110,8 +110,7 @@ def test_functions_for_each_reference_that_comes_in_bulk() -> None:
     """The callee keeps all: requests to the owner, its answers, those to the lender, deletes."""
 
     def counts(number: int) -> dict[str, int]:
-        world, found = World(number), dict[str, int]()
-        world.give()
+        world, found = given(number), dict[str, int]()
         a, b, c = (world.ends[each] for each in (A, B, C))
 
         def bulk(to: Context, sender: WorkerId, effects: list[Effect]) -> list[Effect]:
@@ -187,46 +186,36 @@ def weight(make: Callable[[int], object]) -> tuple[float, float]:
     return tuple(round((b - a) / 10_000, 1) for a, b in zip(*found, strict=True))
 
 
+def given(number: int) -> World:
+    """A holds so many objects of B."""
+    world = World(number)
+    world.give()
+    return world
+
+
 def test_what_a_reference_takes_at_its_holder() -> None:
     """The entry, the names of object and fork, and the place in the table."""
-
-    def hold(number: int) -> Context:
-        world = World(number)
-        world.give()
-        return world.ends[A]
-
-    size, tracked = weight(hold)
+    size, tracked = weight(lambda number: given(number).ends[A])
     assert size <= 400
     assert tracked == 0
 
 
 def test_what_an_object_takes_at_its_owner() -> None:
     """With one fork: the entry, the names of object and fork, and the table of forks."""
-
-    def own(number: int) -> Context:
-        world = World(number)
-        world.give()
-        return world.ends[B]
-
-    size, tracked = weight(own)
+    size, tracked = weight(lambda number: given(number).ends[B])
     assert size <= 620
     # From 3.14 on Python's collector tracks every dictionary: here the table of forks.
     assert tracked == (sys.version_info >= (3, 14))
 
 
 def test_a_reference_that_was_lent_takes_no_more() -> None:
-    def hold(number: int) -> Context:
-        world = World(number)
-        world.give()
-        return world.ends[A]
-
     def lend(number: int) -> Context:
-        world = World(number)
-        world.give()
+        world = given(number)
         world.call(A)
         return world.ends[A]
 
-    (lent, tracked), (held, tracked_before) = weight(lend), weight(hold)
+    lent, tracked = weight(lend)
+    held, tracked_before = weight(lambda number: given(number).ends[A])
     assert lent <= held + 1  # as a table of another size may be twice as large
     assert tracked == tracked_before
 
