@@ -77,7 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         lines += [f"drawn: {path}" for path in plots.draw(rows, options.plots)]
     for line in lines:
         console.print(Text(line), soft_wrap=True)
-    return int(any(_failed(row) for row in rows))
+    ours = [row.without.get(OURS, "") for row in rows]  # of peers a failure is only reported
+    return int(any(why.startswith(("failed", "did not start")) for why in ours))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -97,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add(
         "--points",
-        type=_points,
+        type=lambda given: tuple(map(typed, given.split(","))),
         default=(),
         metavar="POINT,...",
         help="a benchmark with any of these points, such as 1KB or 1000, is measured at no others, "
@@ -118,10 +119,6 @@ def _peers(given: str) -> list[str]:
     if unknown := [name for name in names if name not in PEERS]:
         raise argparse.ArgumentTypeError(f"there is no peer {unknown[0]!r}: {', '.join(PEERS)}")
     return [name for name in PEERS if name in names]
-
-
-def _points(given: str) -> tuple[str, ...]:
-    return tuple(map(typed, given.split(",")))
 
 
 def _mistake(chosen: list[Benchmark], plan: Plan) -> str | None:
@@ -166,11 +163,6 @@ def _run(
             keep(rows)
     order = list(BY_NAME)
     return sorted(rows, key=lambda row: (order.index(row.benchmark.name), row.point))
-
-
-def _failed(row: Row) -> bool:
-    """Whether farref failed at its work; the failure of a peer is only reported."""
-    return row.without.get(OURS, "").startswith(("failed", "did not start"))
 
 
 def _list(console: Console, plan: Plan) -> None:

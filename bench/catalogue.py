@@ -27,8 +27,6 @@ KB, MB, GB = 10**3, 10**6, 10**9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
-    """Some work, measured at one or several points."""
-
     name: str
     title: str
     """It has ``{}`` for the point, if there are several."""

@@ -50,7 +50,6 @@ class Growth:
     """Processor seconds for each object of the last step, until the last one is freed."""
 
     def step(self, number: int, seconds: dict[str, float], size: dict[str, float]) -> None:
-        """Add the measurements for *number*."""
         self.steps.append(number)
         for all_of, new in ((self.seconds, seconds), (self.bytes, size)):
             for name, value in new.items():

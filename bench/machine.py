@@ -40,7 +40,6 @@ def one_core_busy() -> Iterator[None]:
 
 
 def versions(specs: Iterable[Spec]) -> dict[str, str]:
-    """The version of each measured distribution."""
     return {spec.distribution: spec.version() for spec in specs}
 
 

@@ -69,7 +69,6 @@ def missed(*runs: dict[str, Any]) -> str:
 
 
 def scale(run: dict[str, Any]) -> str:
-    """The tables of bench/scale.py."""
     pieces = [f"{about(run['machine'])}.\n"]
     for part in (Growth(**said) for said in run["parts"] if said["title"] not in UNSHOWN):
         pieces.append(as_markdown(report.grown(part, markdown=True)))

@@ -88,7 +88,6 @@ def until(condition: Callable[[], bool], patience: float = PATIENCE, look: float
 
 
 def resident(_: object = None) -> int:
-    """This process's memory in bytes."""
     return int(psutil.Process().memory_info().rss)
 
 

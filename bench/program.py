@@ -24,7 +24,6 @@ class Plain(Actor):
 
 
 def ours(workers: int) -> farref.System:
-    """A system of farref's."""
     system = farref.System()
     for number in range(workers):
         farref.rpc_sync(system.worker(f"W{number}"), abs, (-1,))
@@ -40,7 +39,6 @@ def base(workers: int) -> ActorSystem:
 
 
 def main() -> None:
-    """Start, and rest."""
     start = ours if sys.argv[1] == "farref" else base
     began = time.perf_counter()
     system = start(int(sys.argv[2]))

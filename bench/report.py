@@ -221,7 +221,6 @@ def heading(run: dict[str, Any]) -> str:
 def as_json(
     rows: Iterable[Row], plan: Plan, where: dict[str, object], specs: Sequence[Spec]
 ) -> dict[str, Any]:
-    """All facts about a run, to keep or to plot."""
     return {
         "machine": where,
         "versions": versions(specs),

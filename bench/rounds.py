@@ -36,8 +36,6 @@ LONG = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How thorough a run is."""
-
     rounds: int = 7
     seconds: float = 0.3
     """Approximate seconds of one peer's work in a round."""
@@ -73,8 +71,6 @@ class Plan:
 
 @dataclass(slots=True)
 class Row:
-    """The result of one benchmark at one point."""
-
     benchmark: Benchmark
     point: int
     figures: dict[str, list[float]] = field(default_factory=dict)
@@ -90,7 +86,12 @@ class Row:
         return statistics.median(self.figures[peer])
 
     def quartiles(self, peer: str) -> tuple[float, float]:
-        return quartiles(self.figures[peer])
+        """The first and third quartile; the extremes of fewer than four values."""
+        values = self.figures[peer]
+        if len(values) < 4:
+            return min(values), max(values)
+        first, _, third = statistics.quantiles(values, n=4)
+        return first, third
 
     @property
     def rounds(self) -> int:
@@ -144,14 +145,6 @@ class Row:
             "ours : best peer": self.ratio(OURS, self.best()),
             "ours : raw": self.ratio(OURS, RAW),
         }
-
-
-def quartiles(values: Sequence[float]) -> tuple[float, float]:
-    """The first and third quartile; the extremes of fewer than four values."""
-    if len(values) < 4:
-        return min(values), max(values)
-    first, _, third = statistics.quantiles(values, n=4)
-    return first, third
 
 
 class Stage:

@@ -41,7 +41,6 @@ PARTS: dict[str, tuple[Callable[[int], Growth], int]] = {
 
 
 def plot(parts: list[Growth], path: Path) -> None:
-    """Draw each part's times, and its bytes."""
     plt = pyplot()
     figure, rows = plt.subplots(
         len(parts), 2, figsize=(10, 2.6 * len(parts)), layout="constrained", squeeze=False
@@ -58,7 +57,6 @@ def plot(parts: list[Growth], path: Path) -> None:
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="|".join(PARTS))
     parser.add_argument("--most", type=int, help="largest number, not the one of the part")

@@ -172,7 +172,6 @@ def end_all(token: str) -> None:
 
 
 def carrying(token: str) -> list[psutil.Process]:
-    """The processes that inherited *token*."""
     return [process for process in psutil.process_iter() if _carries(process, token)]
 
 

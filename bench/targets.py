@@ -37,8 +37,6 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of a target in a row."""
-
     row: Row
     target: Target
     other: str | None

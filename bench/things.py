@@ -24,7 +24,6 @@ class Thing:
 
 
 def live() -> int:
-    """The number of `Thing` in this process."""
     return Thing.live
 
 
@@ -41,7 +40,6 @@ def array(size: int) -> Any:
 
 
 def some_bytes(size: int) -> bytes:
-    """An object of *size* bytes."""
     return b"\x01" * size
 
 

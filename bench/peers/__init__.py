@@ -58,7 +58,6 @@ class Spec:
         return f"{', '.join(gone)} is not installed" if gone else ""
 
     def version(self) -> str:
-        """The version of the measured library."""
         if self.distribution == "Python":
             return platform.python_version()
         return version(self.distribution)

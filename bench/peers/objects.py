@@ -30,8 +30,6 @@ hundreds of them the sockets are full: each end waits until the other one reads.
 
 
 class Server:
-    """The object in the other process."""
-
     def echo(self, number: int) -> int:
         return echo(number)
 
@@ -80,8 +78,6 @@ class ObjectPeer(Peer):
 
 
 class Manager(ObjectPeer):
-    """``multiprocessing.Manager``."""
-
     def __init__(self, workers: int) -> None:
         super().__init__(workers)
         self.manager = _Manager()

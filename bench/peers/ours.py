@@ -42,8 +42,6 @@ class Counter(RefActor):
 
 
 class Ours(RpcPeer):
-    """farref as a peer."""
-
     def __init__(
         self,
         workers: int,

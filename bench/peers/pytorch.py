@@ -35,8 +35,6 @@ def _serve(rank: int, size: int, folder: str) -> None:
 
 
 class PyTorch(RpcPeer):
-    """PyTorch as a peer."""
-
     def __init__(self, workers: int, *, tensors: bool = False) -> None:
         """With *tensors* in place of arrays: PyTorch sends them without pickling."""
         super().__init__(workers)

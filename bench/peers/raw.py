@@ -165,8 +165,6 @@ class Driver(Actor):
 
 
 class RawPeer(Peer):
-    """A driver and two partners, on one base."""
-
     WORKS: tuple[str, ...] = (
         "call",
         "in_flight",

@@ -68,8 +68,6 @@ Worker: Any = ray.remote(num_cpus=0)(Crew)
 
 
 class Ray(ReferencePeer):
-    """Ray as a peer."""
-
     shows_freeing = False
 
     def __init__(self, workers: int) -> None:

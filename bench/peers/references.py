@@ -184,17 +184,14 @@ class ReferencePeer(Peer, ABC):
 
 
 def touch(_refs: list[Any]) -> int:
-    """Take a reference."""
     return 1
 
 
 def fetch(refs: list[Any]) -> Any:
-    """Take a reference, and fetch."""
     return refs[0].to_here()
 
 
 def count(refs: list[Any]) -> int:
-    """The number of references."""
     return len(refs)
 
 
@@ -204,5 +201,4 @@ def keep(refs: list[Any]) -> None:
 
 
 def let_go() -> None:
-    """Hold nothing any more."""
     kept.clear()

@@ -25,8 +25,6 @@ LIMIT = timedelta(seconds=PATIENCE)
 
 
 class TorchRendezvous(Peer):
-    """torch's handler as a peer."""
-
     def rendezvous(self, amount: int, point: int) -> float:
         if point > MOST_NODES:
             raise NotOffered("it takes minutes")

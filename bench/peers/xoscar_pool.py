@@ -71,8 +71,6 @@ class Object(xo.Actor):
 
 
 class Xoscar(Peer):
-    """Xoscar as a peer."""
-
     def __init__(self, workers: int) -> None:
         super().__init__(workers)
         self.loop = asyncio.new_event_loop()

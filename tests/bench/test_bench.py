@@ -19,6 +19,7 @@ import psutil
 import pytest
 from rich.console import Console
 
+from ..actors.scripts import family
 from ..waiting import eventually
 from bench import page, plots, report
 from bench.__main__ import _parser, main
@@ -28,7 +29,7 @@ from bench.machine import machine, one_core_busy
 from bench.peers import PEERS, NotOffered, PeerFailed, Spec
 from bench.report import reasons
 from bench.rounds import Plan, Row, Stage, _warm_up, measure
-from bench.session import TOKEN, Session
+from bench.session import Session
 from bench.targets import TARGETS, verdicts
 
 ROOT = page.DOCS.parent
@@ -49,16 +50,8 @@ def _mark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def marked() -> list[psutil.Process]:
-    """The processes of sessions that a test of this process has started."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            inherited = process.environ()
-        except psutil.Error:
-            continue
-        if TOKEN in inherited and inherited.get(MARK) == str(os.getpid()):
-            found.append(process)
-    return found
+    """The processes that a test of this process has started, and theirs."""
+    return family(str(os.getpid()), MARK)
 
 
 # ---- real runs
@@ -168,7 +161,7 @@ def test_a_peer_that_is_restless_is_stopped_between_its_turns() -> None:
 def test_ctrl_c_ends_every_process() -> None:
     command = [sys.executable, "-m", "bench", "call", "--peers", "base"]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as running:
-        eventually(lambda: len(marked()) > 2, patience=60)  # the peer, and actors of it
+        eventually(lambda: len(marked()) > 3, patience=60)  # it, the peer, and actors
         running.send_signal(signal.SIGINT)
         _, said = running.communicate(timeout=60)
     assert running.returncode == -signal.SIGINT, said
@@ -283,13 +276,6 @@ def test_the_busy_run_of_make_has_the_small_arrays_that_have_aims(
 
 
 # ---- figures
-
-
-def test_the_page_has_the_figures_that_were_measured() -> None:
-    text = page.PAGE.read_text(encoding="utf-8")
-    assert page.written(text) == text, "run `python -m bench.page`"
-    with pytest.raises(SystemExit, match="has no block"):
-        page.written("nothing")
 
 
 @pytest.mark.parametrize(
