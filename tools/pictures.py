@@ -19,7 +19,7 @@ from pathlib import Path
 from farref.commands.refs import attached
 from farref.top.figures import Looks
 from farref.top.screen import TopView, picture
-from farref.trace.saving import WIDTH, canvas, save_drawn
+from farref.trace.saving import WIDTH, canvas, svg
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs" / "pictures"
@@ -59,7 +59,7 @@ def top(name: str) -> None:
             time.sleep(1)
             figures = looks.figures(system.overview())
         console.print(picture(figures, TopView(), WIDTH, HEIGHT))
-    save_drawn(console, PICTURES / "top.svg")
+    (PICTURES / "top.svg").write_text(svg(console), encoding="utf-8")
 
 
 def dashboard(name: str, profile: Path) -> None:
@@ -79,7 +79,6 @@ def dashboard(name: str, profile: Path) -> None:
 
 
 def main() -> None:
-    """Make all of them."""
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         trace(Path(folder))

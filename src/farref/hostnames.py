@@ -20,13 +20,8 @@ def are_ours(hosts: Iterable[str], reached: str, names: Iterable[str]) -> bool:
     Known are *names* and ``localhost``, with any port.
     """
     known = {"localhost", reached.removeprefix("::ffff:").lower(), *map(str.lower, names)}
-    return all(_name(host) in known for host in hosts)
-
-
-def _name(host: str) -> str | None:
-    """The name in a header, without the port and in small letters; None if it is malformed."""
-    found = HOST.fullmatch(host.lower())
-    return found and (found[1] or found[2])
+    found = (HOST.fullmatch(host.lower()) for host in hosts)
+    return all(each is not None and (each[1] or each[2]) in known for each in found)
 
 
 def url(listening: socket.socket) -> str:

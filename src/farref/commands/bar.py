@@ -26,7 +26,7 @@ def bar(what: str) -> Iterator[Progress]:
     The block gets a function that reports its progress. Without such reports the bar has no end.
     """
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if not console.is_interactive:
         yield silent
         return
     shown = Bar(*COLUMNS, console=console, transient=True)

@@ -96,7 +96,10 @@ def trace(
         if export is not None:
             _export(story, export, to)
         elif as_json:
-            _print_records(story, only)
+            spans = [(0, len(story.records))] if only == EVERYTHING else story.spans
+            for first, last in spans:
+                for record in story.records[first:last]:
+                    _print_record(record)
         else:
             show(story, Console(), rows=None if every else ROWS)
 
@@ -151,13 +154,6 @@ def _export(story: Story, form: Form, to: Path | None) -> None:
         return
     with writing(to):
         to.write_text(text, encoding="utf-8")
-
-
-def _print_records(story: Story, only: Only) -> None:
-    spans = [(0, len(story.records))] if only == EVERYTHING else story.spans
-    for first, last in spans:
-        for record in story.records[first:last]:
-            _print_record(record)
 
 
 def _print_record(record: Record) -> None:

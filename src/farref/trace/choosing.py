@@ -45,7 +45,6 @@ class Chosen:
 
     @property
     def some(self) -> bool:
-        """Whether this chooses less than everything."""
         return bool(self._refs or self._workers)
 
     def shows(self, rrefs: Iterable[str], ends: Iterable[str]) -> bool:
@@ -55,7 +54,6 @@ class Chosen:
         )
 
     def objects(self) -> dict[str, Object]:
-        """The chosen objects."""
         return {
             rref: each
             for rref, each in self._view.objects.items()
@@ -64,7 +62,6 @@ class Chosen:
         }
 
     def forks(self) -> dict[str, Fork]:
-        """The forks and loans of the chosen objects."""
         objects = self.objects()
         return {
             fork: each

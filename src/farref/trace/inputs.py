@@ -58,7 +58,9 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
         case "receive":
             return context.receive(give.worker("peer"), message_of(fields, worker))
         case "died":
-            return context.died(give.worker("peer"), _lost(fields, give))
+            # All reports that the dead endpoint may not have got.
+            lost = give.value(tuple[Report, ...], fields.get("lost"))
+            return context.died(give.worker("peer"), [Returned(loans=lost)] if lost else [])
         case "buried":
             return context.bury(give.worker("peer"))
         case _ if what not in INPUTS:
@@ -92,17 +94,11 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
 
 def message_of(fields: Fields, worker: Worker) -> Message:
     """The message that a line is about; its payload is only a label. Raises `TraceInputError`."""
-    give = _Give(fields, worker)
     try:
-        kind = BY_NAME[fields["message"]]
-        given: dict[str, Any] = {
-            name: give.cargo() if type_ is Cargo else give.value(type_, fields[name])
-            for name, type_ in _types(kind)
-            if type_ is Cargo or name in fields
-        }
-        return kind(**given)
+        message: Message = _Give(fields, worker).value(BY_NAME[fields["message"]], fields)
     except (KeyError, TypeError, ValueError) as error:
         raise TraceInputError(f"{fields.get('message')} with wrong fields: {error}") from error
+    return message
 
 
 def input_of(record: Record) -> dict[str, Any] | None:
@@ -116,15 +112,6 @@ def input_of(record: Record) -> dict[str, Any] | None:
             return {**record.fields, "do": record.kind}
         case _:
             return None
-
-
-def _lost(fields: Fields, give: _Give) -> list[Message]:
-    """Of a death: one message with all reports that the dead endpoint may not have got, if any."""
-    return (
-        [Returned(loans=give.value(tuple[Report, ...], fields["lost"]))]
-        if fields.get("lost")
-        else []
-    )
 
 
 class _Give:
@@ -165,10 +152,12 @@ class _Give:
             each = parts[:1] * len(values) if parts[-1] is Ellipsis else parts
             return tuple(self.value(*pair) for pair in zip(each, values, strict=True))
         if isinstance(kind, type) and issubclass(kind, Part):
-            types = _types(kind)
-            return kind(
-                **{name: self.value(it, value[name]) for name, it in types if name in value}
-            )
+            given = {
+                name: self.cargo() if it is Cargo else self.value(it, value[name])
+                for name, it in _types(kind)
+                if it is Cargo or name in value
+            }
+            return kind(**given)
         return value
 
     def worker(self, name: str) -> WorkerId:

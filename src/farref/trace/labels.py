@@ -143,22 +143,13 @@ class Labels:
         made = f"{name}({brings})"
         ways: tuple[str, ...]
         match record.message:
-            case "Create" if target:
-                target, of = self._names.id(target), self._at(target)
-                called = f"{target}.{made}"
-                ways = (
-                    f"remote {called}{of} as {rref}{at}",
-                    f"remote {called}{of}",
-                    f"{target}.{name}(){of}",
-                    f".{name}()",
-                )
             case "Create":
-                ways = (
-                    f"remote {made} as {rref}{at}",
-                    f"remote {made}",
-                    f"remote {name}()",
-                    f"{name}()",
+                on, of = f"{self._names.id(target)}." if target else "", self._at(target)
+                called = f"remote {on}{made}{of}"
+                brief = (
+                    (f"{on}{name}(){of}", f".{name}()") if on else (f"remote {name}()", f"{name}()")
                 )
+                ways = f"{called} as {rref}{at}", called, *brief
             case "Invoke":
                 self._asked[record.text("call")] = f"{name}()"
                 ways = f"call {rref}.{made}{at}", f"{rref}.{name}(){at}", f".{name}()"

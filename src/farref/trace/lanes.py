@@ -33,8 +33,6 @@ LEFT = 1
 
 
 class Side(Enum):
-    """The form of the owners' view."""
-
     WORDS = "words"
     SIGNS = "signs"
     CHANGES = "changes"
@@ -42,8 +40,6 @@ class Side(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The positions and widths of all parts."""
-
     space: int
     """Cells from lane to lane."""
     last: int
@@ -263,11 +259,11 @@ class _Picture:
                 end = start + step * self._layout.space
             elif row.part is ArrowPart.ARRIVES:
                 start = end - step * self._layout.space
-            line.shaft(start + step, end, self._look.shaft(user=row.user), style)
+            line.shaft(start + step, end, self._look.shaft[row.user], style)
             if row.part is not ArrowPart.ARRIVES:
-                line.write(start, self._look.begin(step), style)
+                line.write(start, self._look.begin[step], style)
             if row.part is not ArrowPart.LEAVES:
-                line.write(end - step, self._look.head(step), style)
+                line.write(end - step, self._look.head[step], style)
             low, high = self._tag(line, row, style, (min(start, end) + 1, max(start, end)))
             if self._layout.labelled:
                 said = _fitting(labels, high - low - 4, self._look.more)

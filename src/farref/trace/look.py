@@ -41,44 +41,26 @@ NOTE = "italic color(134)"
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:
-    """The characters that a trace is drawn with."""
-
     lane: str
-    solid: str
-    dashed: str
+    shaft: dict[bool, str]
+    """Of messages of the user's, and of others."""
     cross: str
-    begin_right: str
-    begin_left: str
-    right: str
-    left: str
+    begin: dict[int, str]
+    """The beginning of an arrow to the right (1) and to the left (-1)."""
+    head: dict[int, str]
     loop: str
     more: str
     marks: dict[str, str]
     stages: dict[Stage, str]
     lives: dict[Stage, str]
 
-    def shaft(self, *, user: bool) -> str:
-        """The character of an arrow's shaft."""
-        return self.solid if user else self.dashed
-
-    def begin(self, step: int) -> str:
-        """The character at an arrow's beginning; a positive *step* points to the right."""
-        return self.begin_right if step > 0 else self.begin_left
-
-    def head(self, step: int) -> str:
-        """The character of an arrow's head; a positive *step* points to the right."""
-        return self.right if step > 0 else self.left
-
 
 UNICODE = Glyphs(
     lane="│",
-    solid="─",
-    dashed="╌",
+    shaft={True: "─", False: "╌"},
     cross="┼",
-    begin_right="├",
-    begin_left="┤",
-    right="▶",
-    left="◀",
+    begin={1: "├", -1: "┤"},
+    head={1: "▶", -1: "◀"},
     loop="⟲",
     more="…",
     marks={"run": "▸", "free": "✕", "died": "†", "buried": "†"},
@@ -87,13 +69,10 @@ UNICODE = Glyphs(
 )
 ASCII = Glyphs(
     lane="|",
-    solid="-",
-    dashed=".",
+    shaft={True: "-", False: "."},
     cross="+",
-    begin_right="+",
-    begin_left="+",
-    right=">",
-    left="<",
+    begin={1: "+", -1: "+"},
+    head={1: ">", -1: "<"},
     loop="@",
     more="~",
     marks={"run": ">", "free": "x", "died": "!", "buried": "!"},

@@ -87,7 +87,6 @@ class Record:
 
     @property
     def peer(self) -> str:
-        """The other endpoint of a message."""
         return self.text("peer")
 
     @property
@@ -97,12 +96,10 @@ class Record:
 
     @property
     def user(self) -> bool:
-        """Whether the message carries user content."""
         return bool(self.fields.get("user"))
 
     @property
     def carries(self) -> tuple[Carried, ...]:
-        """The references inside the message."""
         return tuple(Carried(*each) for each in self.fields.get("carries", ()))
 
     @property

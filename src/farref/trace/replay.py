@@ -15,7 +15,7 @@ from ..actors.recording.tables_json import SnapshotError, context_of
 from ..actors.recording.tracing import spell, worker_of
 from ..printable import printable
 from ..protocol.context import Context
-from ..protocol.effects import Effect, Send
+from ..protocol.effects import Send
 from ..protocol.errors import FarrefError
 from ..protocol.sharing import DISCIPLINES
 from ..tracetest.show import number_of_lines, table_lines
@@ -69,17 +69,16 @@ class Player:
     def _play(self, at: str, context: Context, record: Record) -> None:
         fields = input_of(record)
         if fields is not None:
-            self._want(at, perform(context, fields, worker_of))
+            self._wanted[at].extend(
+                _said(spell(each.to), each.message)
+                for each in perform(context, fields, worker_of)
+                if isinstance(each, Send)
+            )
         if record.kind == "send":
             said = _said(record.peer, message_of(record.fields, worker_of))
             if said not in self._wanted[at]:
                 raise TraceInputError(f"a replay does not send {said[1]} to {said[0]}")
             self._wanted[at].remove(said)
-
-    def _want(self, at: str, effects: list[Effect]) -> None:
-        self._wanted[at].extend(
-            _said(spell(each.to), each.message) for each in effects if isinstance(each, Send)
-        )
 
     def tables(self, at: str) -> list[str]:
         """The tables of one endpoint, one entry a line, or the reason why they are unknown."""

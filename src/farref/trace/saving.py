@@ -61,41 +61,31 @@ class SuffixError(ValueError):
     """A file name's suffix names no form to save in."""
 
 
-def saver(path: Path) -> Callable[[Story, Path, Progress], None]:
-    """The function that saves to a file of *path*'s suffix. Raises `SuffixError`."""
-    save = _SAVERS.get(path.suffix.lower())
-    if save is None:
+def saver(path: Path) -> Callable[[Story, Progress], str]:
+    """The function that makes the text of a file of *path*'s suffix. Raises `SuffixError`."""
+    made = _SAVERS.get(path.suffix.lower())
+    if made is None:
         raise SuffixError(
             f"{path.name}: a trace is saved as one of {', '.join(_SAVERS)}; give a name with one "
             "of these endings"
         )
-    return save
+    return made
 
 
 def save(story: Story, path: Path, progress: Progress = silent) -> None:
     """Save *story* to *path*. Raises `SuffixError`, `OSError`."""
-    saver(path)(story, path, progress)
+    path.write_text(saver(path)(story, progress), encoding="utf-8")
 
 
-def _save_lines(story: Story, path: Path, _progress: Progress) -> None:
+def _lines(story: Story, _: Progress) -> str:
     head = ["trace", FORMAT, story.title, story.notes]
     rows = (head, *(json.loads(each.line) for each in story.records if each.line))
-    text = "".join(json_text(row, separators=(",", ":")) + "\n" for row in rows)
-    path.write_text(text, encoding="utf-8")
+    return "".join(json_text(row, separators=(",", ":")) + "\n" for row in rows)
 
 
-def _save_svg(story: Story, path: Path, _progress: Progress) -> None:
-    save_drawn(drawn(story, WIDTH), path)
-
-
-def save_drawn(console: Console, path: Path) -> None:
-    """Save what was drawn on *console*, one of `canvas`, as a picture. Raises `OSError`."""
-    svg = console.export_svg(theme=_THEME, code_format=_SVG, unique_id="farref")
-    path.write_text(svg, encoding="utf-8")
-
-
-def _save_html(story: Story, path: Path, progress: Progress) -> None:
-    path.write_text(page(story, progress), encoding="utf-8")
+def svg(console: Console) -> str:
+    """What was drawn on *console*, one of `canvas`, as a picture."""
+    return console.export_svg(theme=_THEME, code_format=_SVG, unique_id="farref")
 
 
 def drawn(story: Story, width: int) -> Console:
@@ -106,7 +96,6 @@ def drawn(story: Story, width: int) -> Console:
 
 
 def canvas(width: int) -> Console:
-    """A recording console, *width* cells wide."""
     # Its own encoding: the saved text does not depend on the terminal.
     page = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     return Console(
@@ -115,8 +104,8 @@ def canvas(width: int) -> Console:
     )  # fmt: skip
 
 
-_SAVERS: dict[str, Callable[[Story, Path, Progress], None]] = {
-    ".jsonl": _save_lines,
-    ".svg": _save_svg,
-    ".html": _save_html,
+_SAVERS: dict[str, Callable[[Story, Progress], str]] = {
+    ".jsonl": _lines,
+    ".svg": lambda story, _: svg(drawn(story, WIDTH)),
+    ".html": page,
 }

@@ -81,8 +81,8 @@ def _print(console: Console, text: Text, hanging: int = 0) -> None:
 
 def _legend(story: Story, look: Glyphs) -> tuple[Text, Text]:
     arrows = Text(
-        f"{look.solid * 2}{look.right} user functions and values   "
-        f"{look.dashed * 2}{look.right} protocol",
+        f"{look.shaft[True] * 2}{look.head[1]} user functions and values   "
+        f"{look.shaft[False] * 2}{look.head[1]} protocol",
         style=QUIET,
     )
     shown = {change.stage for row in story.rows for change in row.changes}
@@ -162,7 +162,7 @@ def _line(story: Story, row: Row, look: Glyphs) -> Text:
         mark = look.marks.get(row.kind, "*")
         text = f"{story.names.of(row.at)} {mark} {row.text}"
         return Text(text, style=MARK.get(row.kind, QUIET))
-    shaft = look.shaft(user=row.user) + look.right
+    shaft = look.shaft[row.user] + look.head[1]
     how = {
         ArrowPart.WHOLE: "",
         ArrowPart.LEAVES: f" ({row.tag} leaves)",

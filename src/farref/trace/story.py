@@ -37,8 +37,6 @@ LOSSES = {
 
 
 class ArrowPart(Enum):
-    """The part of a message that a row shows."""
-
     WHOLE = "whole"
     LEAVES = "leaves"
     ARRIVES = "arrives"
@@ -69,14 +67,11 @@ class Arrow:
 
     @property
     def ends(self) -> tuple[str, ...]:
-        """The lanes that it is on."""
         return self.sender, self.receiver
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something that happened on one lane."""
-
     at: str
     kind: str
     text: str
@@ -86,7 +81,6 @@ class Mark:
 
     @property
     def ends(self) -> tuple[str, ...]:
-        """The lanes that it is on."""
         return (self.at,)
 
 
@@ -329,15 +323,13 @@ class _Teller:
         received = {record.name for record in self.records if record.kind == "receive"}
         objects = list(chosen.objects().values())
         dead = {record.peer for record in self.records if record.kind == "died"}
-        lost = [
-            f"{self.names.id(each.id)}, owned by {self.names.of(each.owner)}"
-            for each in objects
-            if each.lost
-        ]
+
+        def owned(each: Object) -> str:
+            return f"{self.names.id(each.id)}, owned by {self.names.of(each.owner)}"
+
+        lost = [owned(each) for each in objects if each.lost]
         alive = [
-            f"{self.names.id(each.id)}, owned by {self.names.of(each.owner)}, is not freed"
-            for each in objects
-            if not each.freed and not each.lost
+            f"{owned(each)}, is not freed" for each in objects if not (each.freed or each.lost)
         ]
         held = [
             self._unended(fork)

@@ -43,7 +43,6 @@ class Stage(Enum):
 
     @property
     def over(self) -> bool:
-        """Whether the fork has ended."""
         return self not in (Stage.UNKNOWN, Stage.LENT, Stage.HELD, Stage.KNOWN)
 
 
@@ -122,8 +121,10 @@ class View:
     def _sent(self, record: Record) -> Iterator[Change]:
         if record.message == "Create":
             self._object(record.text("rref"), record.peer)
-            if record.peer != record.at:
-                yield from self._mention(record, record.text("fork"), record.at)
+            fork = Fork(record.text("fork"), record.text("rref"), record.at, Stage.UNKNOWN)
+            if record.peer != record.at and fork.id not in self.forks:
+                self.forks[fork.id] = fork
+                yield Change(fork, fork.stage)
         yield from self._shared(record, record.at, record.peer)
         if record.message in ("ForkRequest", "AliasRef"):
             self._object(record.text("rref"), record.peer)
@@ -198,12 +199,6 @@ class View:
             fork = self.forks.get(loan)
             if fork is None or not (fork.stage.over or fork.stage is Stage.KNOWN):
                 yield from self._move([loan], stage, rref, borrower)
-
-    def _mention(self, record: Record, fork_id: str, holder: str) -> Iterator[Change]:
-        if fork_id not in self.forks:
-            fork = Fork(fork_id, record.text("rref"), holder, Stage.UNKNOWN)
-            self.forks[fork_id] = fork
-            yield Change(fork, fork.stage)
 
     def _move(self, forks: Iterable[str], stage: Stage, rref: str, holder: str) -> Iterator[Change]:
         for fork_id in forks:

@@ -11,8 +11,10 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from rich.color import Color
+
 from ...printable import json_text
-from ..look import KIND, MARK, STAGE, UNICODE
+from ..look import KIND, MARK, QUIET, STAGE, UNICODE
 from ..progress import silent
 from ..replay import Player
 from ..show import summary
@@ -110,10 +112,5 @@ def _tables(story: Story, progress: Progress) -> list[list[list[Any]]]:
 
 
 def _hue(style: str) -> str:
-    """The colour of a terminal style, one of the 256 colours, as ``#rrggbb``."""
-    number = int(style.partition("color(")[2].rstrip(")") or 244)
-    if number >= 232:
-        return f"#{f'{8 + 10 * (number - 232):02x}' * 3}"
-    parts = divmod(number - 16, 36)
-    levels = (parts[0], *divmod(parts[1], 6))
-    return "#" + "".join(f"{(0, 95, 135, 175, 215, 255)[level]:02x}" for level in levels)
+    """The colour of a terminal style, which ends with it, as ``#rrggbb``."""
+    return Color.parse(style.rpartition(" ")[2] or QUIET).get_truecolor().hex

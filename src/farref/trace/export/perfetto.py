@@ -26,7 +26,6 @@ STEP = 1.0
 
 
 def perfetto(story: Story, progress: Progress = silent) -> str:
-    """The JSON text."""
     events = _events(story, progress)
     return json_text({"displayTimeUnit": "ns", "traceEvents": events}) + "\n"
 
@@ -41,7 +40,7 @@ def _events(story: Story, progress: Progress) -> list[dict[str, Any]]:
     free = dict.fromkeys(threads, 0.0)
     sent: dict[tuple[str, str, int], float] = {}
     flows: dict[tuple[str, str, int], int] = {}
-    shown = _drawn(story)
+    shown = {place for first, last in story.spans for place in range(first, last)}
     view = View()
     labels = Labels(story.names, view, owners=True)
     for place, record in enumerate(story.records):
@@ -70,10 +69,6 @@ def _events(story: Story, progress: Progress) -> list[dict[str, Any]]:
         elif record.kind == "receive" and record.name in flows:
             events.append({**_flow("f", flows[record.name], at, tid, record), "bp": "e"})
     return events
-
-
-def _drawn(story: Story) -> set[int]:
-    return {place for first, last in story.spans for place in range(first, last)}
 
 
 def _shown(value: Any) -> Any:
