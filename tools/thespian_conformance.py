@@ -81,7 +81,6 @@ class Outcome:
 
 
 def main() -> int:
-    """Run, print, judge."""
     arguments = _arguments()
     with tempfile.TemporaryDirectory(prefix="conformance-") as scratch:
         archive = arguments.sdist or _download(Path(scratch))

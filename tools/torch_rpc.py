@@ -199,7 +199,6 @@ def page() -> str:
 
 
 def main() -> int:
-    """Run the methods that are named, or all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="methods; by default all")
     parser.add_argument("--page", action="store_true", help="print the table of the porting page")

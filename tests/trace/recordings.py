@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from farref.actors.recording.tracing import FORMAT, encode, worker_of
+from farref.actors.recording.tracing import encode, worker_of
 from farref.protocol.ids import RRefId
 from farref.trace.inputs import message_of
 from farref.trace.records import Record, Recording, group, parse
-
-__all__ = ["FORMAT", "Tape", "crowd", "forwarding", "rows", "user_to_user", "written"]
+from farref.trace.story import Arrow, ArrowPart, Story
 
 
 class Tape:
@@ -72,6 +71,14 @@ def written(tape: Tape) -> Recording:
     """*tape*, read from its rows; they imply steps of further kinds."""
     lines = (line for of_one in rows(tape.recording()).values() for line in of_one)
     return group(step for line in lines for step in parse(line))
+
+
+def labels(story: Story, message: str) -> list[str]:
+    """The labels of each message, once, where it leaves."""
+    rows = (
+        row for row in story.rows if isinstance(row, Arrow) and row.part is not ArrowPart.ARRIVES
+    )
+    return [row.labels[0] for row in rows if row.kind == message]
 
 
 def user_to_user() -> Recording:

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from farref.trace import load, tell
-from farref.trace.story import Arrow, ArrowPart, Mark
+from farref.trace.story import Mark
 from farref.trace.view import Stage
 
 from ..bases import SHARINGS
 from ..protocol.counting import World
-from .recordings import Tape
+from .recordings import Tape, labels
 from .test_show import shown
 
 if TYPE_CHECKING:
-    from farref.trace import Story
+    pass
 
 A, B, C = "A@1", "B@2", "C@3"
 
@@ -34,14 +34,6 @@ def chain(world: World) -> Any:
     world.running("C").handles.append(f)
     world.running("C").alias(f)
     return h
-
-
-def labels(story: Story, message: str) -> list[str]:
-    """The labels of each message, once, where it leaves."""
-    rows = (
-        row for row in story.rows if isinstance(row, Arrow) and row.part is not ArrowPart.ARRIVES
-    )
-    return [row.labels[0] for row in rows if row.kind == message]
 
 
 # ---- the labels of arrows
@@ -72,17 +64,6 @@ def test_the_three_facts_of_the_note_are_said(tmp_path: Path) -> None:
     assert labels(story, "Reply")[0] == "A/1 is C/1, fork B/2"
     assert story.summary.left == ()
     assert story.summary.freed == story.summary.objects == 3
-
-
-def test_a_fork_that_travels_beside_an_answer_is_counted(tmp_path: Path) -> None:
-    world = World("lend", trace=str(tmp_path))
-    h = chain(world)
-    world.running("D").end()
-    story = world.read()
-    fork = story.forks["C@0/2"]
-    assert (fork.rref, fork.holder, fork.stage) == ("C@0/1", "B@0", Stage.KNOWN)
-    assert "fork C/2 of C/1, held by B, is known to the owner still" in story.summary.left
-    world.drop("A", h)
 
 
 def test_a_fork_that_comes_home_beside_an_answer(tmp_path: Path) -> None:

@@ -194,6 +194,7 @@ def test_ascii_where_the_encoding_has_no_lines() -> None:
     assert "+- remote add() ----->|" in text
     assert "|<.......... ACK A/1 .+" in text
     assert "nothing left" in text
+    assert "l lent   o known   r returned   x deleted" in shown(forwarding(), 80, encoding="ascii")
 
 
 def test_colour_in_a_terminal_and_none_under_no_color() -> None:
@@ -236,14 +237,6 @@ def test_an_unknown_suffix_is_refused() -> None:
 
 
 # ---- loans, and the steps of a published example
-
-
-def test_the_stages_of_loans_have_signs_and_are_in_the_legend() -> None:
-    text = shown(forwarding(), 62)
-    assert re.search(r"lends F/1.*○", text)
-    assert re.search(r"G/1 returned.*↲", text)
-    assert "○ lent   ● known   ↲ returned   ✕ deleted" in text
-    assert "l lent   o known   r returned   x deleted" in shown(forwarding(), 80, encoding="ascii")
 
 
 def test_a_step_that_did_not_happen_is_missing() -> None:
