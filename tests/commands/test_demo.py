@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import platform
 import re
 import subprocess
@@ -21,7 +20,7 @@ from farref.trace.notes import of_discipline, parsed
 from farref.trace.view import Stage
 
 from ..bases import BASES, SHARINGS, default, has_processes
-from .kit import piped
+from .kit import farref, piped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -326,26 +325,10 @@ def test_a_demo_says_if_multiprocessing_does_it_well() -> None:
     assert elsewhere(Demo.named("ring")) is None
 
 
-def test_the_list_names_what_is_not_installed() -> None:
+def test_the_list_names_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the demo is started."""
-    program = """
-import importlib.util, sys
-find = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *more: (
-    None if name == "networkx" else find(name, *more)
-)
-sys.argv[1:] = ["demo"]
-from farref.cli import app
-app()
-"""
-    run = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "COLUMNS": "200"},
-        capture_output=True,
-        check=True,
-        text=True,
-        timeout=100,
-    )
-    rows = {line.split()[0]: line for line in run.stdout.splitlines() if line.strip()}
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    lines = farref("demo", columns=200).stdout.splitlines()
+    rows = {line.split()[0]: line for line in lines if line.strip()}
     assert "Needs networkx (pip install 'farref[examples]')." in rows["pagerank"]
     assert "Needs" not in rows["wordcount"]

@@ -18,10 +18,10 @@ import pytest
 
 import farref
 from farref import System
+from farref.actors.recording.tracing import FORMAT
 from farref.testing import assert_nothing_held
 from farref.trace import TraceError, read
 
-from ..trace.recordings import FORMAT
 from .kit import FARREF, PATIENCE, in_a_terminal
 from .kit import farref as command
 

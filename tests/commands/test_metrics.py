@@ -17,7 +17,7 @@ import pytest
 from thespian.actors import ActorExitRequest
 
 import farref
-from farref import Counters, RefActor, RRef, System, WorkerDiedError
+from farref import RefActor, RRef, System, WorkerDiedError
 from farref.testing import until
 
 from ..actors.helpers import hold
@@ -113,57 +113,55 @@ def kept(refs: list[RRef[Any]], gate: Path) -> None:
     hold(gate)
 
 
-def now(system: System) -> dict[str, Counters]:
-    return system.counters()
-
-
 @pytest.mark.processes
 def test_counts_of_what_is_there_now_come_and_go(system: System, tmp_path: Path) -> None:
     first, second, third = (tmp_path / name for name in ("first", "second", "third"))
     ref = RRef([1])
     future = farref.rpc_async("B", kept, ([ref, ref], first))
-    assert until(system, lambda: now(system)["B"].borrowed > 0)
-    there = now(system)
+    assert until(system, lambda: system.counters()["B"].borrowed > 0)
+    there = system.counters()
     assert there["program"].in_flight == 1
     assert there["program"].lent == there["B"].borrowed
     first.touch()
     future.result()
-    assert until(system, lambda: now(system)["program"].lent == now(system)["B"].borrowed == 0)
-    assert now(system)["program"].in_flight == 0
+    assert until(
+        system, lambda: system.counters()["program"].lent == system.counters()["B"].borrowed == 0
+    )
+    assert system.counters()["program"].in_flight == 0
 
     actor = system.create(Holder, "S")
     for _ in range(5):
         system.tell(actor, second)
-    assert until(system, lambda: now(system)["S"].inbox > 0)
+    assert until(system, lambda: system.counters()["S"].inbox > 0)
     second.touch()
-    assert until(system, lambda: now(system)["S"].inbox == 0)
-    assert now(system)["S"].messages_received >= 5
+    assert until(system, lambda: system.counters()["S"].inbox == 0)
+    assert system.counters()["S"].messages_received >= 5
 
     calls = [farref.rpc_async("B", kept, ([], third)) for _ in range(40)]
-    assert until(system, lambda: now(system)["B"].waiting > 0)
+    assert until(system, lambda: system.counters()["B"].waiting > 0)
     third.touch()
     for call in calls:
         call.result()
-    assert now(system)["B"].waiting == 0
+    assert system.counters()["B"].waiting == 0
 
 
 @pytest.mark.processes
 def test_counts_that_grow(system: System) -> None:
     system.worker("C")
-    before = now(system)["B"]
+    before = system.counters()["B"]
     with pytest.raises(ValueError, match="on purpose"):
         farref.rpc_sync("B", boom)
     farref.rpc_sync("B", pow, (2, 3))
-    after = now(system)["B"]
+    after = system.counters()["B"]
     assert (after.served - before.served, after.errors - before.errors) == (2, 1)
     with pytest.raises(WorkerDiedError):
         farref.rpc_sync("C", os.kill, (farref.rpc_sync("C", os.getpid), signal.SIGKILL))
-    assert until(system, lambda: now(system)["B"].deaths == 1)
-    assert now(system)["program"].deaths == 1
+    assert until(system, lambda: system.counters()["B"].deaths == 1)
+    assert system.counters()["program"].deaths == 1
     value(asked(system.name), "farref_up", endpoint="B")  # through a program that comes and leaves
     system.tell(system.worker("D"), ActorExitRequest())
     assert until(system, lambda: len(system.workers()) == 2)
-    assert now(system)["program"].deaths == 1
+    assert system.counters()["program"].deaths == 1
 
 
 @pytest.mark.processes
@@ -179,14 +177,14 @@ def test_a_process_that_stopped_has_a_backlog(unhurried: System) -> None:
     of_b = [s.name for each in families for s in each.samples if s.labels["endpoint"] == "B"]
     assert of_b == ["farref_up"]
     assert future.result() == 8
-    assert until(system, lambda: now(system)["program"].backlog == 0)
+    assert until(system, lambda: system.counters()["program"].backlog == 0)
 
 
 @pytest.mark.processes
 def test_timers_are_counted_on_our_own_base() -> None:
     with System("farrefBase") as system:
         system.worker("B")
-        assert until(system, lambda: now(system)["B"].timers >= 1)  # its next beat
+        assert until(system, lambda: system.counters()["B"].timers >= 1)  # its next beat
 
 
 # ---- the command

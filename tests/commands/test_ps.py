@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 
 import farref
 from farref import System, SystemDownError, WorkerDiedError
+from farref.actors.api import stay
 from farref.actors.base import lives
 
 from ..actors.scripts import started
@@ -135,7 +135,9 @@ def test_the_program_is_told_that_the_system_ended(own_folder: Path, tmp_path: P
     )
 
 
-def test_a_system_that_does_not_answer_is_killed(own_folder: Path, tmp_path: Path) -> None:
+def test_a_system_that_does_not_answer_is_killed(
+    own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with started(tmp_path, PROGRAM, "stuck", str(free_port("127.0.0.2"))) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == "ready\n"
@@ -143,27 +145,12 @@ def test_a_system_that_does_not_answer_is_killed(own_folder: Path, tmp_path: Pat
         parts = row["processes"]
         for part in parts[1:]:
             os.kill(part["pid"], signal.SIGSTOP)
-        done = subprocess.run(
-            [sys.executable, "-c", QUICK, "down", "stuck"],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        monkeypatch.setattr(stay, "START_PATIENCE", 0.5)
+        done = run("down", "stuck")
         assert (done.returncode, done.stdout) == (0, "stuck has ended\n")
         assert done.stderr.count("had to be killed") == len(parts) - 1
         program.communicate(timeout=60)
     assert listed() == []
-
-
-QUICK = """
-import sys
-from farref.actors.api import stay
-
-stay.START_PATIENCE = 0.5
-from farref.cli import app
-app()
-"""
 
 
 def test_an_in_process_system_is_listed_and_its_program_is_named(own_folder: Path) -> None:

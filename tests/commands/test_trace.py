@@ -17,6 +17,7 @@ import pytest
 import farref
 from farref import System
 from farref.actors.core.current import frame
+from farref.actors.recording.tracing import FORMAT
 from farref.trace import read
 from farref.trace.replay import Player
 from farref.trace.show import NAMED
@@ -24,7 +25,7 @@ from farref.tracetest.files import differences
 
 from ..actors.cycles.rings import ring_of
 from ..actors.helpers import hold
-from ..trace.recordings import FORMAT, rows, user_to_user
+from ..trace.recordings import rows, user_to_user
 from ..waiting import eventually
 from .kit import FARREF, PATIENCE, Terminal
 from .kit import farref as command
