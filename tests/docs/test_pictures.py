@@ -1,4 +1,4 @@
-"""The pictures in docs/ are those that the trace tests draw, and its stubs those of the source."""
+"""What is made in docs/ is up to date: pictures of trace tests, stubs of the source, figures."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 
 from . import drawing, stubs
 from .pages import ROOT, pages, text_of
+from bench import page as figures
 
 SHOWING = [
     page
@@ -29,3 +30,10 @@ def test_there_are_some() -> None:
     text = "".join(map(text_of, SHOWING))
     assert len(drawing.SHOWN.findall(text)) == text.count("<!-- trace: ") >= 8
     assert len(stubs.SHOWN.findall(text)) == text.count("\n::: ") == text.count("```pyi\n") >= 50
+
+
+def test_the_page_has_the_figures_that_were_measured() -> None:
+    text = figures.PAGE.read_text(encoding="utf-8")
+    assert figures.written(text) == text, "run `python -m bench.page`"
+    with pytest.raises(SystemExit, match="has no block"):
+        figures.written("nothing")
