@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import logging
 import math
 import mmap
 import os
@@ -128,8 +127,6 @@ class Refusals:
         self._me = me.key if me.well_known else f"an actor at {me.host or 'this host'}"
         self._untold = 0
         self._quiet_until = 0.0
-        self.hand_over: Callable[[logging.LogRecord], object] = _log
-        """Takes each record that is to be logged."""
 
     def tell(self, who: str, why: str) -> None:
         """Log that a connection from *who* was refused, or count it for the next record."""
@@ -139,17 +136,9 @@ class Refusals:
             return
         more = f", and {self._untold} more before" if self._untold else ""
         self._quiet_until, self._untold = now + PERIOD, 0
-        text, args = "%s refused a connection from %s: %s%s", (self._me, who, why, more)
         extra = {"farref_event": EVENT, "farref_peer": who, "farref_cause": why}
-        record = log.makeRecord(
-            log.name, logging.WARNING, __file__, 0, text, args, None, extra=extra
-        )
-        self.hand_over(record)
-
-
-def _log(record: logging.LogRecord) -> None:
-    if log.isEnabledFor(record.levelno):
-        log.handle(record)
+        text = "%s refused a connection from %s: %s%s"
+        log.warning(text, self._me, who, why, more, extra=extra)
 
 
 class Listener:

@@ -45,7 +45,6 @@ from ._thespian import (
 from .children import forget_unused
 from .dormant import Dormant
 from .envelopes import Received, UserIntent
-from .logs import sendable
 from .outgoing import OutConnection
 from .transport import Transport
 
@@ -284,11 +283,6 @@ class Admin(Replicator, ThespianAdmin):
         if self.asLogProc is not None:
             self.asLogProc.childProc.join(LAST_RECORDS)
         super()._cleanupAdminFinish(intent, status)
-
-    def log_record(self, record: logging.LogRecord) -> None:
-        """Send *record* to the logger, as an admin has no logging of its own.  Never blocks."""
-        if self.asLogger is not None:  # it has started
-            self._enqueue(TransmitIntent(self.asLogger, sendable(record)))
 
     def _not_compatible(self, createActorEnvelope: ReceiveEnvelope) -> Any:
         """Pass a creation on to another system of the convention.

@@ -87,14 +87,13 @@ def start_admin(
     try:
         begin_anew()
         admin = Admin(transport, endpoint.admin, capabilities, log_defs, context)
-        adopt_loggers()  # it has made a new root, which sends to the logger process
         admin.actor_main = start_actor
         admin.addrOfStarter = starter
         for number in child_exit_signals:
             signal.signal(number, admin.signalChildDied)
         signal.signal(signal.SIGUSR1, signal_admin_sts(admin))
         prepare_logger(admin)
-        transport.tell_refusals(admin.log_record)
+        adopt_loggers()  # it has made a new root, which sends to the logger process
         transport.enableRXPauseFlowControl(False)
         admin.run()
     finally:

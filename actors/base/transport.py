@@ -14,7 +14,6 @@ sleeps if there is nothing to deliver.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable
 from functools import partial
@@ -299,10 +298,6 @@ class Transport:
     def refused(self) -> int:
         """The number of connections closed and messages rejected as malformed, so far."""
         return self._listener.refused + self.loop.rejected
-
-    def tell_refusals(self, hand_over: Callable[[logging.LogRecord], object]) -> None:
-        """Give *hand_over* the log records about refused connections."""
-        self._listener.refusals.hand_over = hand_over
 
     @property
     def has_finished(self) -> bool:

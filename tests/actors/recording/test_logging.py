@@ -54,6 +54,24 @@ logging.getLogger("farref.actors.x").error("of the program's own")
 """
 
 
+def ran(folder: Path, program: str, *arguments: str, **env: str) -> tuple[str, str]:
+    """The output of *program*, and its log. The name of the log's file is its last argument."""
+    file, log = folder / "program.py", folder / "log"
+    file.write_text(program)
+    with log.open("w") as errors:
+        run = subprocess.run(
+            [sys.executable, str(file), *arguments, str(log)],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            check=False,
+            timeout=100,
+            env={**os.environ, **env},
+        )
+    assert run.returncode == 0, log.read_text()
+    return run.stdout, log.read_text()
+
+
 def said(tmp_path: Path, base: str, number: int, **env: str) -> list[str]:
     """The *number* lines that a program without any configuration of logging has on stderr."""
     program, errors = tmp_path / "program.py", tmp_path / "errors"
@@ -147,19 +165,9 @@ with farref.System() as system:
 @NAMES
 def test_a_killed_logger_has_a_successor(tmp_path: Path) -> None:
     """At the same address: actors that run by then log on."""
-    program, errors = tmp_path / "program.py", tmp_path / "errors"
-    program.write_text(KILLING)
-    with errors.open("w") as file:
-        done = subprocess.run(
-            [sys.executable, str(program), str(errors)],
-            stdout=subprocess.PIPE,
-            stderr=file,
-            text=True,
-            check=True,
-            timeout=100,
-        )
-    assert done.stdout == "True\n"
-    said = re.findall(r"^WARNING \w app: (last, of \w)$", errors.read_text(), re.MULTILINE)
+    out, log = ran(tmp_path, KILLING)
+    assert out == "True\n"
+    said = re.findall(r"^WARNING \w app: (last, of \w)$", log, re.MULTILINE)
     assert sorted(said) == [f"last, of {name}" for name in "BCD"]
 
 
@@ -246,7 +254,6 @@ with System(silence=3) as system:
 """
 
 LEAVES = """
-import subprocess
 LEAVER = '''
 import os, signal, sys
 from farref import System
@@ -340,22 +347,10 @@ with System(host="127.0.0.1", port=port, silence=2) as system:
 
 def played(tmp_path: Path, program: str, *arguments: str) -> tuple[list[str], list[dict[str, Any]]]:
     """The output of *program*, and the events in its log."""
-    file, log = tmp_path / "program.py", tmp_path / "log"
-    file.write_text(BEGIN + program)
-    with log.open("w") as errors:
-        run = subprocess.run(
-            [sys.executable, str(file), *arguments, str(log)],
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            check=False,
-            timeout=100,
-            env={**os.environ, "FARREF_LOG": "info", "FARREF_LOG_FORMAT": "json"},
-        )
-    said = log.read_text().splitlines()
-    assert run.returncode == 0, "\n".join(said)
-    records = [json.loads(line) for line in said]
-    return run.stdout.splitlines(), [each for each in records if "farref_event" in each]
+    as_json = {"FARREF_LOG": "info", "FARREF_LOG_FORMAT": "json"}
+    out, log = ran(tmp_path, BEGIN + program, *arguments, **as_json)
+    records = [json.loads(line) for line in log.splitlines()]
+    return out.splitlines(), [each for each in records if "farref_event" in each]
 
 
 def of(events: list[dict[str, Any]], **wanted: str) -> list[dict[str, Any]]:

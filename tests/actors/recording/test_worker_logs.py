@@ -33,10 +33,7 @@ BEGIN = """
 
 
 def test_levels_and_format_are_the_programs(tmp_path: Path) -> None:
-    out = run(
-        tmp_path,
-        BEGIN
-        + """
+    program = """
     configure(level=logging.INFO)
     logging.getLogger("noise").setLevel(logging.ERROR)
 
@@ -57,8 +54,8 @@ def test_levels_and_format_are_the_programs(tmp_path: Path) -> None:
         system.logging("INFO", "my.app")
         system.worker("C")
         farref.rpc_sync("C", say, ("four",))
-    """,
-    )
+    """
+    out = run(tmp_path, BEGIN + program)
     assert "Thespian" not in out
     assert "Actor System" not in out
     said = [line for line in out.splitlines() if "|B|" in line or "|C|" in line]
@@ -73,24 +70,18 @@ def test_levels_and_format_are_the_programs(tmp_path: Path) -> None:
 
 
 def test_a_program_without_handlers_sees_warnings(tmp_path: Path) -> None:
-    with started(
-        tmp_path,
-        BEGIN
-        + """
+    program = """
     with farref.System() as system:
         system.worker("B")
         farref.rpc_sync("B", say, ("one",))
-    """,
-    ) as program:
-        out, err = program.communicate(timeout=60)
+    """
+    with started(tmp_path, BEGIN + program) as process:
+        out, err = process.communicate(timeout=60)
     assert (out, err) == ("", "WARNING B my.app: now one\n")
 
 
 def test_a_worker_may_have_handlers_of_its_own(tmp_path: Path) -> None:
-    out = run(
-        tmp_path,
-        BEGIN
-        + """
+    program = """
     configure(level=logging.INFO)
 
     def to_a_file(path):
@@ -104,8 +95,8 @@ def test_a_worker_may_have_handlers_of_its_own(tmp_path: Path) -> None:
     with farref.System() as system:
         system.worker("B")
         farref.rpc_sync("B", to_a_file, (sys.argv[0] + ".log",))
-    """,
-    )
+    """
+    out = run(tmp_path, BEGIN + program)
     [path] = tmp_path.glob("*.log")
     text = path.read_text()
     assert "it is in both" in text
@@ -117,10 +108,7 @@ def test_a_worker_may_have_handlers_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("count", "held"), [(3_000, False), (10_000, True)])
 def test_no_record_is_lost_without_a_word(tmp_path: Path, count: int, held: bool) -> None:
     """If the program shows them too slowly, what waits is bounded: the others are counted."""
-    out = run(
-        tmp_path,
-        BEGIN
-        + """
+    program = """
     import threading
 
     goes_on, dropped = threading.Event(), threading.Event()
@@ -149,10 +137,8 @@ def test_no_record_is_lost_without_a_word(tmp_path: Path, count: int, held: bool
             farref.rpc_sync("B", log.info, ("later",))
             later += 1
     print(f"{later} later ones")
-    """,
-        *(str(count), str(int(held))),
-        seconds=110,
-    )
+    """
+    out = run(tmp_path, BEGIN + program, str(count), str(int(held)), seconds=110)
     numbers = [int(each) for each in re.findall(r"^INFO\|B\|(\d+) x", out, re.MULTILINE)]
     dropped = [int(each) for each in re.findall(r"B\|(\d+) records .* dropped", out)]
     [later] = re.findall(r"(\d+) later ones", out)
