@@ -24,9 +24,7 @@ from .debugging import AtBreakpoint, Debugging
 log = logger(__name__)
 
 PACKAGE = __name__.partition(".")[0]
-BELOW = [
-    *(f"{each}*" for each in (f"{PACKAGE}.", "thespian.", "asyncio", "concurrent.", "threading")),
-]
+BELOW = [f"{PACKAGE}.*", "thespian.*", "asyncio*", "concurrent.*", "threading*"]
 """Modules whose functions call the user's; no session stops in them."""
 _YIELD = dis.opmap["YIELD_VALUE"]
 _latest = threading.local()

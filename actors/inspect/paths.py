@@ -156,8 +156,6 @@ def _local(frame: types.FrameType, value: object) -> str:
     for name, each in locals_of(frame).items():
         if each is value:
             return name
-        if type(each) is types.CellType and each is value:
-            return name
     return "(a value in use)"
 
 

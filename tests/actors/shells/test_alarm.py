@@ -32,17 +32,6 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return clock
 
 
-def test_a_busy_endpoint_is_asked_once_in_a_while(now: list[float]) -> None:
-    pauses: list[float] = []
-    alarm, endpoint = Alarm(pauses.append), Due()
-    endpoint.due = now[0] + FAR
-    for _ in range(1000):  # a message every 10 us
-        alarm.set(endpoint.pause)
-        now[0] += JUST_NOW / 200
-    assert endpoint.asked == 1
-    assert pauses == [FAR, pytest.approx(ACK_DELAY, abs=JUST_NOW)]
-
-
 @pytest.mark.parametrize("gap", [JUST_NOW / 100, 2 * JUST_NOW])
 def test_it_wakes_for_what_has_begun_since(now: list[float], gap: float) -> None:
     """Whatever begins after a message is due after `ACK_DELAY`, as an acknowledgement is."""
