@@ -3,13 +3,9 @@
 The thread that stands at the breakpoint runs pdb (`breakpoints`). It asks a program for each line,
 by a message that takes the same way as any other, between hosts too. So nothing listens for a
 debugger. The program shows the text, and has the line typed (`terminal`). First the thread asks all
-endpoints who has a terminal:
-
-1. ``farref debug`` in a terminal of its own comes first, and the latest of several;
-2. then a program whose standard input is a terminal: the caller of the function, or else the one
-   that has started the system.
-
-It looks again every `LOOK`, so a ``farref debug`` that is started later takes a session over.
+endpoints who has a terminal. ``farref debug``, the latest of several, comes before a program whose
+standard input is a terminal: the caller of the function, or else the one that has started the
+system. It looks again every `LOOK`, so a ``farref debug`` that is started later takes over.
 
 By the same question every endpoint learns of the session. Until it is over no call ends by its
 timeout (`Future.expire`), because a person types. Nor is the endpoint silent meanwhile: only the

@@ -1,17 +1,9 @@
 """The variables of a process that hold a reference, and the path from each to its handle.
 
-The search goes forward, as the garbage collector would. It starts from objects that live by
-themselves (the values of the endpoint's objects, the actor, the variables of running functions and
-waiting tasks, the modules), and ends when it has met the handles that it looks for. So each handle
-is found with a path that has names. This also works for containers made before ``gc.freeze``, which
-`gc.get_referrers` does not see. For a handle that nothing leads to, the collector gives the
-referrers: it is garbage in a cycle, or held by a library's C code.
-
-The user looks for a variable of their own. So a path goes through libraries, Thespian and farref
-among them, only for a handle that no other path leads to.
-
-The search is limited by `OBJECTS` and `SECONDS`. It holds no lock, and runs none of the user's
-code.
+The search goes forward, as the garbage collector would, so each handle is found with a path that
+has names, also through containers made before ``gc.freeze``, which `gc.get_referrers` does not see.
+docs/inspect.md tells where it begins, and that a path goes through libraries only for a handle that
+no other path leads to. It holds no lock, and runs none of the user's code.
 """
 
 from __future__ import annotations

@@ -1,18 +1,9 @@
 """The references of a whole system at one time: the answers of its endpoints, put together.
 
 Every endpoint is asked at the same moment and answers for itself. Nothing is stopped for that.
-Anything in flight may appear twice or not at all; lasting state is exact. Only objects older than
-`inspector.LEAK_AGE` get marks (`ReferenceInfo.marks`).
-
-**Leaks.** An object is *reachable* if one of these leads to it, anywhere: a variable, a message
-that is not handled, a call that is not answered, or a handle in the value of a reachable object. An
-old object that is not reachable is suspected. Either it has no handle left and something in the
-protocol is stuck; or only values keep it that refer to each other across references, which no
-counting scheme frees (G5).
-
-**Cycles.** An object's value contains references. If they lead back to the object, they make a
-cycle, in one process or across several. A reachable cycle leaks nothing, but will leak as soon as
-it is not reachable any more. Actors' attributes are variables here.
+Anything in flight may appear twice or not at all; lasting state is exact. docs/inspect.md
+("Suspects") explains the marks: an old object that no variable, message or call leads to is a
+suspected leak, and values that lead back to themselves make a cycle.
 """
 
 from __future__ import annotations

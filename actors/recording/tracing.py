@@ -6,10 +6,9 @@ Every endpoint records its own steps, in its own order; `steps` describes the ro
 traffic that it records. A viewer of a running system gets the rows by message instead (see
 `watching`).
 
-**What it costs.** Off: nothing. There is no tracer, and the shell calls the machines themselves
-(see `recorded`). On: the thread that makes a step encodes and stores its rows when the step is
-complete, under the endpoint's lock and before any effect of the step is visible. So a killed
-process never loses a step that had visible effects. docs/trace.md has the times.
+The thread that makes a step encodes and stores its rows when the step is complete, under the
+endpoint's lock and before any effect of the step is visible. So a killed process never loses a step
+that had visible effects. Without recording there is no tracer, and it costs nothing.
 """
 
 from __future__ import annotations

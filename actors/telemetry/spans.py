@@ -3,20 +3,9 @@
 Each request makes two spans: one of the caller and, as its child, one of the callee around the
 function. The caller's span is current while the request is pickled, and travels in the payload's
 origin. The callee's span is current while the function runs, so the spans of the function's own
-requests are its children.
+requests are its children. docs/observability.md lists the requests, and their attributes.
 
-============  ===================================  ================================
-request       the caller's span ends               the callee's span
-============  ===================================  ================================
-call, method  with the reply                       around the function
-creation      when it is sent: nobody waits        around the function
-fetch         with the value                       none: it runs nothing of the user's
-question      with the answer (`System.ask`)       around the handler
-message       when it is sent                      around the handler
-============  ===================================  ================================
-
-Names and attributes are those of OpenTelemetry's conventions for RPC; the rest begins with
-``farref.``. The functions that every request runs call `Spans`, as an endpoint's `EndpointHooks`.
+The functions that every request runs call `Spans`, as an endpoint's `EndpointHooks`.
 """
 
 from __future__ import annotations
