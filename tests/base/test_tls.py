@@ -150,20 +150,6 @@ def guarded(no_socket_left: None, port: int) -> Iterator[ActorSystem]:
         yield system
 
 
-def go_to(
-    system: ActorSystem, message: object, to: Address, over: Callable[[], bool]
-) -> list[object]:
-    """Send *message* until *over*; the result are the failures."""
-    transport = system._systemBase.transport
-    failed: list[object] = []
-    intent = TransmitIntent(
-        ActorAddress(to), message, onError=lambda status, _: failed.append(status)
-    )
-    transport.scheduleTransmit(None, intent)
-    eventually(lambda: failed or over() or transport.run(None, 0.01))
-    return failed
-
-
 @contextlib.contextmanager
 def joined(leader: str, way: tuple[str, int], **options: Any) -> Iterator[ActorSystem]:
     """A host B that dials *leader* by *way*."""
@@ -261,7 +247,13 @@ def test_messages_are_not_relayed(guarded: ActorSystem, port: int) -> None:
     with middle(("127.0.0.1", port)) as man:
         host, at = man.address
         there = Address(f"{host}:{at}", "", host, at)
-        assert go_to(guarded, WORD, there, lambda: False) == [SendStatus.DeadTarget]
+        transport, failed = guarded._systemBase.transport, list[object]()
+        intent = TransmitIntent(
+            ActorAddress(there), WORD, onError=lambda status, _: failed.append(status)
+        )
+        transport.scheduleTransmit(None, intent)
+        eventually(lambda: failed or transport.run(None, 0.01))
+        assert failed == [SendStatus.DeadTarget]
         opening = preamble(there.key)
         assert man.seen.startswith(opening)
         assert bytes(man.seen[len(opening) :][:2]) in {b"", b"\x16\x03"}  # at most TLS has begun

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pickle
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -240,17 +241,13 @@ def test_the_first_packet_says_who_its_sender_is() -> None:
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_a_packet_for_another_endpoint_is_refused(first: int) -> None:
-    data, _ = written(Packet(first, (), 0), A, C)
-    with pytest.raises(ProtocolError, match=f"for number {C.incarnation}"):
-        codec.read(data, B, {A.incarnation: A})
-
-
-@pytest.mark.parametrize("first", [0, 1])
-def test_a_packet_of_the_receiver_itself_is_refused(first: int) -> None:
-    data, _ = written(Packet(first, (), 0), B, B)
-    with pytest.raises(ProtocolError):
-        codec.read(data, B, {B.incarnation: B})
+@pytest.mark.parametrize(("sender", "to"), [(A, C), (B, B)])
+def test_a_packet_for_another_endpoint_or_of_oneself_is_refused(
+    sender: WorkerId, to: WorkerId, first: int
+) -> None:
+    data, _ = written(Packet(first, (), 0), sender, to)
+    with pytest.raises(ProtocolError, match=f"for number {to.incarnation}"):
+        codec.read(data, B, {sender.incarnation: sender})
 
 
 @pytest.mark.parametrize("address", [WHERE, ELSEWHERE], ids=str)
@@ -381,31 +378,35 @@ def test_buffers_are_writable_or_not() -> None:
     assert (type(fixed), type(mine)) == (bytes, bytearray)
 
 
+def put(whole: Any, path: Sequence[int], value: object) -> bytes:
+    """A packet, which is *whole* but for the *value* at *path*."""
+    *inner, last = path
+    at = whole
+    for place in inner:
+        at = at[place]
+    at[last] = value
+    return msgspec.msgpack.encode(whole)
+
+
 @pytest.mark.parametrize(
-    "row",
-    [[1, 2, "name", 3, True], [1, 2, "name", 3, True, 0, 0], [1, "2", "name", 3, True, 0], [], 7],
+    ("path", "value"),
+    [
+        *(((field,), {"not": "that"}) for field in range(9)),
+        # what is no segment
+        ((1, 0), [1, 2, "name", 3, True]),
+        ((1, 0), [1, 2, "name", 3, True, 0, 0]),
+        ((1, 0), [1, "2", "name", 3, True, 0]),
+        ((1, 0), []),
+        ((1, 0), 7),
+        # what is no writable buffer
+        *(((2,), writable) for writable in ([2], [-1], [1 << 64 - 1], ["1"], None)),
+    ],
 )
-def test_what_is_no_segment(row: object) -> None:
-    whole = rows()
-    whole[5][0][2][1][0] = row
-    assert isinstance(came(msgspec.msgpack.encode(whole)).messages[0], Malformed)
-
-
-@pytest.mark.parametrize("writable", [[2], [-1], [1 << 64 - 1], ["1"], None])
-def test_what_is_no_writable_buffer(writable: object) -> None:
-    whole = rows()
-    whole[5][0][2][2] = writable
-    spoilt, right = came(msgspec.msgpack.encode(whole)).messages
-    assert isinstance(spoilt, Malformed)
-    assert right == BOTH[1]
-
-
-@pytest.mark.parametrize("field", range(9))
-def test_a_payload_that_is_none_takes_no_other_message_with_it(field: int) -> None:
-    whole = rows()
-    assert came(msgspec.msgpack.encode(whole)).messages == BOTH
-    whole[5][0][2][field] = {"not": "that"}
-    spoilt, right = came(msgspec.msgpack.encode(whole)).messages
+def test_a_payload_that_is_none_takes_no_other_message_with_it(
+    path: tuple[int, ...], value: object
+) -> None:
+    assert came(msgspec.msgpack.encode(rows())).messages == BOTH
+    spoilt, right = came(put(rows(), (5, 0, 2, *path), value)).messages
     assert isinstance(spoilt, Malformed)
     assert right == BOTH[1]
 
@@ -425,12 +426,7 @@ WITH_ONE, WITHOUT = told("beside"), ChildAck(rref=RREF, fork=FORK)
 )
 def test_a_payload_in_a_wrong_place(message: Message, path: tuple[int, ...], value: object) -> None:
     whole: Any = msgspec.msgpack.decode(written(Packet(1, (message, *RARE), 0))[0])
-    *inner, last = 5, 0, *path
-    at = whole
-    for place in inner:
-        at = at[place]
-    at[last] = value
-    spoilt, *others = came(msgspec.msgpack.encode(whole), ("beside",)).messages
+    spoilt, *others = came(put(whole, (5, 0, *path), value), ("beside",)).messages
     assert isinstance(spoilt, Malformed)
     assert others == RARE
 
@@ -479,7 +475,7 @@ def test_a_malformed_part_spoils_no_other(part: object) -> None:
     assert 0 < len(spoilt.why) <= codec.TEXT
 
 
-EMPTY = [2, 1, 2, 8, 9, [], []]
+EMPTY = msgspec.msgpack.encode([2, 1, 2, 8, 9, [], []])
 NO_PACKETS: list[Any] = [
     [2, -1, 2, 8, 9, [], []],
     [2, "A", 2, 8, 9, [], []],
@@ -499,22 +495,16 @@ NO_PACKETS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("row", NO_PACKETS, ids=str)
-def test_what_is_no_packet(row: object) -> None:
-    assert came(msgspec.msgpack.encode(EMPTY)) == Packet(8, (), 9)
-    with pytest.raises(ProtocolError):
-        came(msgspec.msgpack.encode(row))
-
-
-WHOLE = msgspec.msgpack.encode(EMPTY)
+NO_BYTES = b"", b"\x00", EMPTY[:-1], EMPTY + b"\x00", b"\x91" * 100_000
 
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"\x00", WHOLE[:-1], WHOLE + b"\x00", b"\x91" * 100_000],
-    ids=["nothing", "a number", "torn", "too long", "too deep"],
+    [*map(msgspec.msgpack.encode, NO_PACKETS), *NO_BYTES],
+    ids=lambda data: repr(data[:30]),
 )
-def test_what_are_no_bytes_of_a_packet(data: bytes) -> None:
+def test_what_is_no_packet(data: bytes) -> None:
+    assert came(EMPTY) == Packet(8, (), 9)
     with pytest.raises(ProtocolError):
         came(data)
 
