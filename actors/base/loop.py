@@ -210,7 +210,10 @@ class RunLoop:
                     return outcome
                 self.leadership.leave()
                 if not self.leadership.stand_by(self._is_over, end):
-                    return self._found_out()
+                    outcome, self._outcome = self._outcome, None
+                    if isinstance(outcome, Exception):
+                        raise outcome
+                    return RunTerminated() if outcome is None else outcome
         finally:
             self._handler = None
             if self.is_leader():
@@ -287,12 +290,6 @@ class RunLoop:
     def _is_over(self) -> bool:
         return self._stopped or self._outcome is not None
 
-    def _found_out(self) -> Any:
-        outcome, self._outcome = self._outcome, None
-        if isinstance(outcome, Exception):
-            raise outcome
-        return RunTerminated() if outcome is None else outcome
-
     def _iterate(  # noqa: PLR0915 - one iteration, in its order
         self,
         handler: Any,
@@ -357,8 +354,12 @@ class RunLoop:
                 due = min(due, end)
             if ready_now or completed or (self._nudged and not quiet):
                 due = now
-            elif self._leaving or outbox.pending:
-                due = self._sooner(now, due)
+            elif outbox.pending:
+                due = min(due, now + RETRY_DELAY)
+            elif self._leaving and self._leave_since:  # look again when our patience is over
+                waited = now - self._leave_since
+                patience = ACK_PATIENCE if waited <= ACK_PATIENCE else WRITE_PATIENCE
+                due = min(due, now + patience - waited)
             ready = self.poller.wait(None if due == math.inf else max(0.0, due - now))
             if ready and not self._watch_pending:
                 self._watch_pending = True
@@ -509,14 +510,6 @@ class RunLoop:
         if heap and heap[0][0] < due:
             due = heap[0][0]
         return min(due, self._ack_at) if self._ack_due else due
-
-    def _sooner(self, now: float, due: float) -> float:
-        """When to look again, at the latest, while we leave or connections are being made."""
-        if self._leaving and self._leave_since:
-            waited = now - self._leave_since
-            patience = ACK_PATIENCE if waited <= ACK_PATIENCE else WRITE_PATIENCE
-            due = min(due, now + patience - waited)
-        return min(due, now + RETRY_DELAY) if self._outbox.pending else due
 
     @contextlib.contextmanager
     def reading_on(self) -> Iterator[Callable[[float], None]]:

@@ -99,21 +99,16 @@ class Replicator(MultiProcReplicator):
                 except CannotPickleAddress:
                     pass
             with self._parking:
-                return self._enqueue_in_order(intent)
+                route = self._route(intent.targetAddr)
+                if route not in self._parked:
+                    try:
+                        return self.transport.enqueue(self._addrManager, intent)
+                    except CannotPickleAddress:
+                        self._parked[route] = deque()
+                self._parked[route].append(intent)
         except Exception:
             self._poisoned(intent, traceback.format_exc())
-            return None
-
-    def _enqueue_in_order(self, intent: TransmitIntent) -> OutConnection | None:
-        route = self._route(intent.targetAddr)
-        if route in self._parked:
-            self._parked[route].append(intent)
-            return None
-        try:
-            return self.transport.enqueue(self._addrManager, intent)
-        except CannotPickleAddress:
-            self._parked[route] = deque([intent])
-            return None
+        return None
 
     def _route(self, target: ActorAddress) -> object:
         """The key of *target* among parked messages."""
