@@ -296,6 +296,7 @@ def test_addresses_of_ipv6() -> None:
     assert parse(mine, "[fd00::2]:1901") == Address("[fd00::2]:1901")
     assert (place("fd00::1", 1900), place("fd00::1", 1901)) == ("fd00::1", "[fd00::1]:1901")
     assert numeric("::1") == numeric("0:0::1") == "::1"
+    assert numeric("localhost") == "127.0.0.1", "which comes first"
     assert numeric("::ffff:127.0.0.1") == "127.0.0.1"
     assert numeric("::", listen=True) == "::"
     with pytest.raises(InvalidAddress, match="is another machine on each link"):

@@ -14,14 +14,13 @@ from typing import Any
 
 import psutil
 import pytest
-from thespian.actors import ActorExitRequest, ActorSystem
+from thespian.actors import ActorSystem
 
 from farref.actors.base import (
     InvalidAddress,
     KeyRequired,
     Limits,
     NoSuchSystem,
-    addresses,
     lives,
     rundir,
     system_base,
@@ -89,13 +88,6 @@ def actor_key(system: ActorSystem) -> str:
     return str(system.createActor(Echo).addressDetails.key)
 
 
-@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
-def test_who_dials_a_name_of_the_address_gets_in(
-    guarded: ActorSystem, port: int, name: str
-) -> None:
-    tcp.knock(addresses.numeric(name), port, KEY, 0)
-
-
 def test_another_address_of_the_same_machine_is_another_one(
     guarded: ActorSystem, port: int
 ) -> None:
@@ -123,17 +115,6 @@ def test_a_name_that_is_not_here(guarded: ActorSystem, port: int, name: str) -> 
         assert stranger.recv(4096) == GONE
         assert hung_up(stranger)
     assert serves(guarded)
-
-
-def test_an_actor_that_has_ended_is_not_here(guarded: ActorSystem, port: int) -> None:
-    """A message to it fails at once, as if the kernel itself had refused the connection."""
-    echo = guarded.createActor(Echo)
-    guarded.tell(echo, ActorExitRequest())
-    path = Path(echo.addressDetails.path)
-    eventually(lambda: not path.exists())
-    with dial(port) as stale:
-        stale.sendall(preamble(echo.addressDetails.key))
-        assert stale.recv(4096) == GONE
 
 
 @pytest.mark.parametrize(
