@@ -39,16 +39,20 @@ PATIENCE: Final = 240.0
 SHIM: Final = '''
 """Put in place of the stock TCP base by tools/thespian_conformance.py."""
 import os
-from farref.actors.base.settings import Limits
-from farref.actors.base.system import CAPABILITIES, FarrefBase, make_settings
+from farref.actors.base import rundir, tls
+from farref.actors.base.settings import SystemSettings
+from farref.actors.base.system import CAPABILITIES, FarrefBase, shared_key
 
 class ActorSystemBase(FarrefBase):
     def __init__(self, system, logDefs=None):
+        host = os.environ["CONFORMANCE_HOST"]
         port = int(system.capabilities.get("Admin Port", 1900))
-        settings = make_settings(
-            None, host=os.environ["CONFORMANCE_HOST"] or None, port=port, key=None,
-            advertise=None, tls=None, routes={},
-            die_with_parent=True, spin=50e-6, limits=Limits())
+        directory = rundir.private_directory()
+        rundir.log_for_thespian(directory)
+        settings = SystemSettings(
+            name=f"p{port}", directory=directory, system_id=os.urandom(4).hex(), spin=50e-6,
+            host=host, port=port, listen=(host, port), key=shared_key(None, host),
+            encryption=tls.make() if host else None)
         for name, value in CAPABILITIES.items():
             system.capabilities.setdefault(name, value)
         super().__init__(settings, system.capabilities, logDefs, "either", 10.0)

@@ -150,6 +150,18 @@ def guarded(no_socket_left: None, port: int) -> Iterator[ActorSystem]:
         yield system
 
 
+def go_to(system: ActorSystem, message: object, to: Address) -> list[object]:
+    """Send *message*, which fails; the result are the failures."""
+    transport = system._systemBase.transport
+    failed: list[object] = []
+    intent = TransmitIntent(
+        ActorAddress(to), message, onError=lambda status, _: failed.append(status)
+    )
+    transport.scheduleTransmit(None, intent)
+    eventually(lambda: failed or transport.run(None, 0.01))
+    return failed
+
+
 @contextlib.contextmanager
 def joined(leader: str, way: tuple[str, int], **options: Any) -> Iterator[ActorSystem]:
     """A host B that dials *leader* by *way*."""
@@ -247,13 +259,7 @@ def test_messages_are_not_relayed(guarded: ActorSystem, port: int) -> None:
     with middle(("127.0.0.1", port)) as man:
         host, at = man.address
         there = Address(f"{host}:{at}", "", host, at)
-        transport, failed = guarded._systemBase.transport, list[object]()
-        intent = TransmitIntent(
-            ActorAddress(there), WORD, onError=lambda status, _: failed.append(status)
-        )
-        transport.scheduleTransmit(None, intent)
-        eventually(lambda: failed or transport.run(None, 0.01))
-        assert failed == [SendStatus.DeadTarget]
+        assert go_to(guarded, WORD, there) == [SendStatus.DeadTarget]
         opening = preamble(there.key)
         assert man.seen.startswith(opening)
         assert bytes(man.seen[len(opening) :][:2]) in {b"", b"\x16\x03"}  # at most TLS has begun
@@ -345,6 +351,20 @@ def test_a_man_with_his_own_certificate_gets_no_proof(guarded: ActorSystem, port
     assert man.seen[NONCE:] == DISBELIEF
     assert len(man.told) > PROOF  # so he was in the middle indeed
     assert serves(guarded)
+
+
+def test_messages_do_not_pass_a_man_with_his_own_certificate(
+    guarded: ActorSystem, port: int
+) -> None:
+    failed: list[object] = []
+    with (
+        middle(("127.0.0.1", port), impersonate) as man,
+        joined(f"127.0.0.1:{port}", man.address, convention=None) as other,
+    ):
+        echo = guarded.createActor(Echo)
+        failed += go_to(other, WORD, echo.addressDetails)
+    assert failed == [SendStatus.DeadTarget]
+    assert man.seen[NONCE:] == DISBELIEF
 
 
 def test_tls_cannot_be_stripped(guarded: ActorSystem, port: int) -> None:
