@@ -70,9 +70,8 @@ def dumps_call(
     ):
         return None
     try:
-        if holes is None:
-            return pickle.dumps((function, args, {}), 5)
-        return pickle.dumps((function, args, {}), 5, buffer_callback=holes.append)
+        beside = None if holes is None else holes.append
+        return pickle.dumps((function, args, {}), 5, buffer_callback=beside)
     except pickle.PicklingError:  # its name means something else by now
         return None
 

@@ -1,8 +1,8 @@
 """The free memory of a process: of the machine, and of its control groups.
 
 Linux lets a process write more than there is memory for, and then kills some process. So farref
-looks before it takes much. A look reserves nothing: two processes that look at once may both be
-told that there is room.
+looks before it takes much, where there is ``/proc``. A look reserves nothing: two processes that
+look at once may both be told that there is room.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import sys
 from pathlib import Path
 
 import msgspec
-
-from ..features import has
 
 GROUPS = Path("/sys/fs/cgroup")
 
@@ -42,8 +40,6 @@ def available() -> int:
 
 
 def _machine() -> int:
-    if not has("procfs"):
-        return sys.maxsize
     lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     known = dict(line.split(":", 1) for line in lines)
     return int(known["MemAvailable"].split()[0]) << 10 if "MemAvailable" in known else sys.maxsize
@@ -52,8 +48,6 @@ def _machine() -> int:
 def _groups() -> int:
     """The free bytes in the fullest of this process's control groups and their parents."""
     try:
-        if not has("procfs"):
-            return sys.maxsize
         lines = Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines()
     except OSError:
         return sys.maxsize

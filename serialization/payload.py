@@ -9,8 +9,6 @@ translates in its own way.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -18,6 +16,7 @@ from msgspec.structs import astuple, replace
 
 from .definitions import Definition, Exported
 from .shared import Fields, Segment, copied, opened
+from .slots import InSlot
 
 Buffer = bytes | bytearray | Segment
 
@@ -92,28 +91,10 @@ class Payload(msgspec.Struct, frozen=True, array_like=True, weakref=True):
         return self if buffers is self.buffers else replace(self, buffers=buffers)
 
 
-@cache
-def slots() -> ModuleType:
-    """The module `slots`, which few programs need."""
-    from . import slots as module  # noqa: PLC0415 - at its first use
-
-    return module
-
-
 def said(fields: Fields) -> Segment:
-    """The segment, or the buffer in a slot, that a message names by *fields*.
-
-    The message must not fail. If `slots` cannot be loaded, the use of the buffer raises
-    `SerializationError`.
-    """
-    if type(fields[-1]) is int and fields[-1] <= 0:
-        return Segment.said(fields)
-    try:
-        buffer: Segment = slots().InSlot(fields)
-    except (OSError, ImportError, MemoryError) as error:  # such as for want of descriptors
-        buffer = Segment.said(fields)
-        buffer.refuse(error)
-    return buffer
+    """The segment, or the buffer in a slot, that a message names by *fields*."""
+    in_slot = type(fields[-1]) is not int or fields[-1] > 0
+    return InSlot(fields) if in_slot else Segment.said(fields)
 
 
 def _again(data: bytes, buffers: tuple[Any, ...], *others: Any) -> Payload:

@@ -412,10 +412,6 @@ class Segment:
             "create the value again, or call again if a second run does no harm"
         )
 
-    def refuse(self, error: Exception) -> None:
-        """Note that it cannot be opened here because of *error*, which `buffer` then reports."""
-        self._trouble = self._refused(error)
-
     def _refused(self, error: Exception) -> SerializationError:
         return SerializationError(
             f"cannot open {self.size} bytes of shared memory from process {self._source[0]}: "
@@ -554,7 +550,7 @@ def few_are_open() -> bool:
 
 def check_room(size: int) -> None:
     """Raise `SharedMemoryFullError` unless there is memory for *size* more bytes."""
-    if size >= LOOKED_AT and size > available():
+    if USABLE and size >= LOOKED_AT and size > available():
         recycler.empty()
         if size > available():
             raise SharedMemoryFullError(_no_room(size))

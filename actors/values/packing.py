@@ -19,7 +19,7 @@ from ...protocol.columns import MANY
 from ...protocol.errors import FarrefError, ForeignReferenceError, ProtocolError, SerializationError
 from ...protocol.ids import RRefId, WorkerId
 from ...protocol.messages import Cargo, Descriptor
-from ...serialization import by_pickle, pickling, shared
+from ...serialization import by_pickle, pickling, shared, slots
 from ...serialization.by_pickle import (
     ATOMS,
     SHORT,
@@ -34,7 +34,7 @@ from ...serialization.failures import CAUGHT, pass_on
 from ...serialization.frozen import Frozen
 from ...serialization.holes import holed
 from ...serialization.library import Library
-from ...serialization.payload import Buffer, Payload, grounded_buffers, slots
+from ...serialization.payload import Buffer, Payload, grounded_buffers
 from ...serialization.pickling import (
     DEFINABLE,
     Pickled,
@@ -382,8 +382,7 @@ class Packer(Internal):
             self._introduced.pop(worker, None)
         self._core.chores.submit(SPACES.forget, dead)
         self._asked.difference_update(dead)
-        if slots.cache_info().currsize:  # it has been loaded
-            self._core.chores.submit(slots().forget_dead)
+        self._core.chores.submit(slots.forget_dead)
 
     def open_frozen(self, cargo: Cargo, *, copy: bool = True) -> Frozen | None:
         """The frozen value in *cargo*, to be kept; None if it is not frozen.
@@ -421,8 +420,8 @@ def _in_slot(data: bytes, buffer: bytes | memoryview | None, tag: object = None)
     Raises nothing.
     """
     try:
-        made = None if buffer is None else slots().put(buffer)
-    except Exception:  # such as for want of memory, or of descriptors to load the module
+        made = None if buffer is None else slots.put(buffer)
+    except Exception:  # such as for want of memory
         return None
     return None if made is None else Payload(data, (made,), tag=tag, plain=True)
 

@@ -1,7 +1,6 @@
 """What `farref.rpc` says to wrong arguments, and about the things it lacks."""
 
 import concurrent.futures
-import math
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -154,13 +153,6 @@ def test_names_and_options_that_make_no_sense() -> None:
         rpc.TensorPipeRpcBackendOptions(rpc_timeout=-1)
     with pytest.raises(ValueError, match="num_worker_threads"):
         rpc.TensorPipeRpcBackendOptions(num_worker_threads=0)
-
-
-def test_no_limit() -> None:
-    options = rpc.TensorPipeRpcBackendOptions(rpc_timeout=0)
-    assert options.limit == math.inf
-    options.rpc_timeout = 5
-    assert options.limit == 5
 
 
 def test_what_it_lacks_names_the_replacement() -> None:

@@ -51,14 +51,6 @@ def test_it_is_the_same(value: Any) -> None:
     assert not buffers
 
 
-def test_one_object_stays_one() -> None:
-    shared = [1]
-    made = dumps_plain((known, (shared, shared), {}))
-    assert made is not None
-    _, (first, second), _ = cloudpickle.loads(made[0])
-    assert first is second
-
-
 ARRAYS: dict[str, Callable[[], Any]] = {
     "numbers": lambda: np.arange(7.0),
     "small, with gaps": lambda: np.arange(100).reshape(10, 10)[::2, ::3],

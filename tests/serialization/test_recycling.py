@@ -97,14 +97,6 @@ def test_sizes_need_not_be_the_same_but_waste_little() -> None:
     assert file_of(packed(filled(3, SIZE // 4))) != first
 
 
-@pytest.mark.parametrize("kind", [bytes, bytearray])
-def test_other_buffers(kind: type) -> None:
-    first = sent(1)
-    payload = packed(kind(bytes(range(256)) * (SIZE // 256)))
-    assert file_of(payload) == first
-    assert opened(arrived(payload)) == bytes(range(256)) * (SIZE // 256)
-
-
 def test_what_came_read_only_stays_so() -> None:
     first, value = sent(1), filled(2)
     value.flags.writeable = False
@@ -315,20 +307,17 @@ def test_a_few_are_kept() -> None:
     assert kept() == len(shared._written) == recycling.MOST
 
 
-@pytest.fixture
-def room_for_three(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_so_many_bytes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recycling, "MOST_BYTES", 3 * LARGE)
-
-
-@pytest.mark.usefixtures("room_for_three")
-def test_so_many_bytes_are_kept() -> None:
     payloads = [packed(filled(1, LARGE)) for _ in range(5)]
     del payloads
     assert kept() == 2  # each is a little larger than its value
 
 
-@pytest.mark.usefixtures("room_for_three")
-def test_what_is_larger_than_all_that_is_kept_is_kept_alone() -> None:
+def test_what_is_larger_than_all_that_is_kept_is_kept_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recycling, "MOST_BYTES", 3 * LARGE)
     packed(filled(1, 3 * LARGE))
     assert kept() == 1
     (descriptor,) = shared._written
@@ -341,28 +330,18 @@ def test_what_is_larger_than_all_that_is_kept_is_kept_alone() -> None:
     eventually(lambda: descriptor not in shared._written)  # a thread closes it
 
 
-@pytest.fixture
-def free(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], int]], None]:
-    """Has a function of the test say how many bytes of memory are free."""
-
-    def set_free(available: Callable[[], int]) -> None:
-        monkeypatch.setattr(shared, "available", available)
-
-    return set_free
-
-
-def test_nothing_is_kept_where_memory_is_short(free: Callable[..., None]) -> None:
-    free(lambda: 4 * LARGE)
+def test_nothing_is_kept_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "available", lambda: 4 * LARGE)
     packed(filled(1, LARGE))  # which is a little larger
     assert kept() == 0
-    free(lambda: 4 * (LARGE + 1000))
+    monkeypatch.setattr(shared, "available", lambda: 4 * (LARGE + 1000))
     packed(filled(1, LARGE))
     assert kept() == 1
 
 
-def test_one_that_is_kept_needs_no_more_memory(free: Callable[..., None]) -> None:
+def test_one_that_is_kept_needs_no_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     file = sent(1, LARGE)
-    free(lambda: LARGE - 1)
+    monkeypatch.setattr(shared, "available", lambda: LARGE - 1)
     assert sent(2, LARGE) == file
     with pytest.raises(SharedMemoryFullError):
         packed([filled(3, LARGE // 2), filled(4, LARGE // 2)])
@@ -370,9 +349,11 @@ def test_one_that_is_kept_needs_no_more_memory(free: Callable[..., None]) -> Non
         packed(filled(5, LARGE))  # and what was kept is closed
 
 
-def test_what_is_kept_is_given_up_before_there_is_no_memory(free: Callable[..., None]) -> None:
+def test_what_is_kept_is_given_up_before_there_is_no_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     packed(filled(1))
-    free(lambda: 0 if kept() else 1 << 40)
+    monkeypatch.setattr(shared, "available", lambda: 0 if kept() else 1 << 40)
     shared.check_room(LARGE)
     assert kept() == 0
 

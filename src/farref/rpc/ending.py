@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import sys
 import time
 
 from ..actors.api.ending import Ending, named
@@ -42,15 +41,14 @@ def shutdown(graceful: bool = True, timeout: float = 0) -> None:
     if not timeout >= 0:
         raise ValueError(f"a timeout must be 0 (no limit) or more seconds, not {timeout}")
     end = time.monotonic() + (timeout or math.inf)
-    parted = False
     try:
         if graceful:
-            try:
-                _part(world, end)
-            finally:
-                parted = not isinstance(sys.exception(), KeyboardInterrupt)
-    finally:  # after Ctrl-C at once
-        end_world(world, graceful=parted, end=end)
+            _part(world, end)
+    except KeyboardInterrupt:
+        graceful = False  # at once
+        raise
+    finally:
+        end_world(world, graceful=graceful, end=end)
 
 
 def end_world(world: Ranks, *, graceful: bool, end: float = math.inf) -> None:

@@ -108,8 +108,7 @@ class RankRRef(handle.RRef[T]):
 
     def _get_type(self, timeout: float = UNSET_RPC_TIMEOUT, blocking: bool = True) -> Any:
         """The type of the value; with *blocking* false a `Future` for it."""
-        seconds = None if timeout == UNSET_RPC_TIMEOUT else timeout
-        future = self._ask((TYPE, (), {}), seconds, chain_in(self._front.core) if blocking else ())
+        future = self._ask((TYPE, (), {}), timeout, chain_in(self._front.core) if blocking else ())
         return future.result() if blocking else future
 
     def _get_future(self) -> Future[None]:
