@@ -31,12 +31,14 @@ import tempfile
 import textwrap
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Generic, NoReturn, TypeVar
+from typing import Annotated, Any, Generic, NoReturn, TypeVar
 
 import typer
+from rich.console import RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from farref import FarrefError, System
@@ -53,15 +55,9 @@ from farref.commands.options import BaseOption as BaseOption  # noqa: PLC0414 - 
 from farref.commands.options import SharingOption as SharingOption  # noqa: PLC0414 - exported
 from farref.console import Console, Text, echo, write_json
 from farref.plurals import counted
+from farref.protocol.sharing import Sharing
 from farref.trace import Story, TraceError, read, show
 from farref.trace.notes import of_discipline
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from rich.console import RenderableType
-
-    from farref.protocol.sharing import Sharing
 
 T = TypeVar("T")
 

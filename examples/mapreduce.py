@@ -17,16 +17,14 @@ import re
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from rich.progress import Progress
 from rich.table import Table
 
 import farref
 from farref import OwnerDiedError, RRef, System, WorkerDiedError
 from farref.examples.harness import Program, Verdict, run_program
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 Pair: TypeAlias = tuple[str, str]
 Map: TypeAlias = Callable[[Any], Iterable[tuple[Any, Any]]]

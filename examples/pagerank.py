@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
+from rich.progress import Progress
 from rich.table import Table
 
 import farref
@@ -35,9 +36,6 @@ from farref.examples.harness import (
     run,
 )
 from farref.plurals import plural
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 DAMPING = 0.85
 CLOSE = 1e-10

@@ -23,9 +23,10 @@ from farref.examples.harness import Program, Verdict, needed, run_program
 with needed(__name__):
     import numpy as np
 
+from rich.progress import Progress
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from rich.progress import Progress
 
 EPOCHS = 30
 BATCHES = 10

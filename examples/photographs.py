@@ -26,9 +26,10 @@ from farref.examples.harness import Program, Verdict, needed, run_program
 with needed(__name__):
     import numpy as np
 
+from rich.progress import Progress
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from rich.progress import Progress
 
 FRAMES = 16
 WIDTH = 400

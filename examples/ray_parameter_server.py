@@ -10,6 +10,7 @@ that are invented, so it needs no PyTorch and no download. The checks are new.)
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +19,6 @@ import farref
 from farref import RRef, System, remote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
 ITERATIONS = 50

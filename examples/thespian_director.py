@@ -16,15 +16,12 @@ import io
 import zipfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import thespian.director
-from thespian.actors import ActorTypeDispatcher, ValidatedSource, ValidateSource
+from thespian.actors import ActorAddress, ActorTypeDispatcher, ValidatedSource, ValidateSource
 
 from farref import RefActor, System
-
-if TYPE_CHECKING:
-    from thespian.actors import ActorAddress
 
 KEY = b"the key of the program"
 SOURCE = """

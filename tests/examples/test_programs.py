@@ -10,9 +10,10 @@ import os
 import signal
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import typer
@@ -24,9 +25,6 @@ from farref.commands.demo import PROGRAMS
 from farref.examples import harness, mapreduce
 
 from .test_examples import python
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.processes
 

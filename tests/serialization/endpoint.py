@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from farref.protocol.context import Context
 from farref.protocol.ids import RRefId, WorkerId
-from farref.protocol.messages import Cargo, Tell
+from farref.protocol.messages import Cargo, Descriptor, Tell
+from farref.serialization.payload import Payload
 from farref.serialization.pickling import Reference, dumps, loads
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from farref.protocol.messages import Descriptor
-    from farref.serialization.payload import Payload
 
 
 class TinyHandle(Reference):

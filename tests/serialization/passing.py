@@ -7,17 +7,14 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from farref.serialization.payload import Payload
 from farref.serialization.pickling import dumps, loads
 
 from .endpoint import TinyAddress, TinyEndpoint
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from farref.serialization.payload import Payload
 
 
 def near() -> bool:

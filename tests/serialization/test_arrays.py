@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,6 @@ from farref.serialization import arrays
 from farref.serialization.arrays import MOST_KINDS, Alone, dumps, dumps_apart
 
 from ..actors.core.interrupting import Interrupting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SHAPES: list[tuple[int, ...]] = [
     *((size,) for size in (0, 1, 255, 256, 1_000, 65_000, 65_535, 65_536, 131_071)),

@@ -5,14 +5,11 @@ from __future__ import annotations
 import functools
 import pickle
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from farref.serialization import by_value
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CODE = """
 class Kind:

@@ -10,8 +10,9 @@ import threading
 import time
 import types
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cloudpickle
 import pytest
@@ -19,9 +20,6 @@ import pytest
 from farref.serialization.contains import Contents, references_in
 
 from .endpoint import TinyEndpoint, TinyHandle
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MY_GLOBAL: Any = None
 

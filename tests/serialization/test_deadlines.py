@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -21,9 +22,6 @@ from farref.serialization.shared import Segment
 from ..pressing import Ringing, rung
 from .endpoint import TinyAddress
 from .passing import arrived, opened, packed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 OURS = "a deadline of ours"
 

@@ -13,8 +13,9 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,9 +32,6 @@ from ..marks import SHARED_MEMORY
 from ..waiting import eventually
 from .endpoint import TinyAddress
 from .passing import Late, arrived, in_child, interrupted_everywhere, opened, packed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = [SHARED_MEMORY, pytest.mark.usefixtures("nothing_stays_open")]
 SIZE = 1 << 20

@@ -9,8 +9,9 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,9 +37,6 @@ from .passing import (
     opened,
     packed,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 pytestmark = [SHARED_MEMORY, pytest.mark.usefixtures("nothing_stays_open")]
 SIZE = 1 << 20

@@ -9,8 +9,10 @@ import signal
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,10 +27,6 @@ from farref.serialization.slots import MOST_KNOWN, SLOTS, InSlot, put
 from ..actors.core.interrupting import Interrupting
 from ..marks import SHARED_MEMORY
 from .passing import arrived, in_child, limited
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import FrameType
 
 pytestmark = [SHARED_MEMORY, pytest.mark.usefixtures("nothing_stays_open")]
 LEAST, MOST = IN_SLOT[0], IN_SLOT[-1]

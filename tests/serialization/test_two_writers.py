@@ -7,7 +7,9 @@ import os
 import resource
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import psutil
@@ -22,10 +24,6 @@ from ..marks import SHARED_MEMORY
 from ..waiting import PATIENCE, eventually
 from .endpoint import TinyAddress
 from .passing import arrived, opened, packed
-
-if TYPE_CHECKING:
-    from collections import deque
-    from collections.abc import Callable, Iterator
 
 pytestmark = [SHARED_MEMORY, pytest.mark.usefixtures("nothing_stays_open")]
 PLACES = [0, PIECE, 2 * PIECE, 3 * PIECE]

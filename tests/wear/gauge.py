@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import psutil
 
@@ -13,9 +13,6 @@ import farref
 
 from .census import CHANCE, census
 from .work import make
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 QUIET = 2.0
 """Seconds without any request to the system."""

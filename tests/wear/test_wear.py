@@ -6,7 +6,9 @@ soak` does 20,000 of each kind, and measures their cost.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from thespian.actors import Actor, ActorAddress, ActorExitRequest
@@ -25,10 +27,6 @@ from .census import census, grown
 from .gauge import MOST, gauge, in_turns
 from .steps import steps_of_a_call
 from .work import Answering, make, take, work
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Callable
 
 BOUNDED = {
     "Ages._notes",

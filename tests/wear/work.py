@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import farref
-from farref import FetchTimeoutError, RefActor, RRef
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from farref import System
+from farref import FetchTimeoutError, RefActor, RRef, System
 
 SHORT = 0.001
 """Seconds: the shortest possible wait."""
