@@ -14,7 +14,9 @@ the same steps must reach the same weights, except for rounding.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
+
+from rich.progress import Progress
 
 import farref
 from farref import RRef, System
@@ -22,10 +24,6 @@ from farref.examples.harness import Program, Verdict, needed, run_program
 
 with needed(__name__):
     import numpy as np
-
-from rich.progress import Progress
-
-if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 EPOCHS = 30

@@ -15,8 +15,9 @@ from __future__ import annotations
 import contextlib
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from rich.progress import Progress
 from thespian.actors import ActorAddress
 
 import farref
@@ -25,10 +26,6 @@ from farref.examples.harness import Program, Verdict, needed, run_program
 
 with needed(__name__):
     import numpy as np
-
-from rich.progress import Progress
-
-if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FRAMES = 16

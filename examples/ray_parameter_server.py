@@ -11,15 +11,13 @@ that are invented, so it needs no PyTorch and no download. The checks are new.)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import farref
 from farref import RRef, System, remote
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ITERATIONS = 50
 WORKERS = 2

@@ -48,16 +48,13 @@ def test_a_relayed_call_ends_with_its_own_timeout(gate: Path) -> None:
         rpc.rpc_sync("me", relay, args=(gate,), timeout=0)
 
 
-@pytest.mark.parametrize("name", ["_get_future", "_get_type", "to_here"])
-def test_all_that_wait_for_a_creation_end_with_its_timeout(gate: Path, name: str) -> None:
-    made: Any = rpc.remote("me", hold, args=(gate,), timeout=SHORT)
-    wait = {
-        "_get_future": lambda: made._get_future().wait(),
-        "_get_type": made._get_type,
-        "to_here": made.to_here,
-    }[name]
+@pytest.mark.parametrize(
+    "wait", [lambda ref: ref._get_future().wait(), rpc.RRef._get_type, rpc.RRef.to_here]
+)
+def test_all_that_wait_for_a_creation_end_with_its_timeout(gate: Path, wait: Any) -> None:
+    made = rpc.remote("me", hold, args=(gate,), timeout=SHORT)
     with pytest.raises(FetchTimeoutError):
-        wait()
+        wait(made)
 
 
 def test_wait_all_raises_the_first_error_that_comes(gate: Path) -> None:
