@@ -346,23 +346,6 @@ def _no_such_object(known: Sequence[object]) -> pickle.UnpicklingError:
     )
 
 
-def dumps(
-    value: object, hooks: Hooks, *, inert: type, near: Callable[[], bool] = lambda: False
-) -> tuple[Payload, tuple[Descriptor, ...]]:
-    """Pickle *value* for one receiver, forking every reference in it.
-
-    *near* tells whether the receiver can open shared memory of this process; it is called only for
-    large values.
-
-    Raises:
-        SerializationError: something in it cannot be pickled. Nothing was forked.
-        SharedMemoryFullError: there is no memory to share it. Nothing was forked.
-        FarrefError: the error of a hook, for instance `OwnerDiedError`. Forks are undone.
-    """
-    pickled = pickle_value(value, inert, lambda views: placed(views, near))
-    return share(pickled, hooks)
-
-
 def pickle_value(
     value: object,
     inert: type | tuple[()],
@@ -372,9 +355,9 @@ def pickle_value(
     library: Library | None = None,
     functions: Sequence[Definition] = (),
 ) -> Pickled:
-    """*value* as bytes; *place* copies the buffers beside them. Raises the errors of `dumps`.
+    """*value* as bytes; *place* copies the buffers beside them.
 
-    *library*, *functions*: see `Pickler`.
+    *library*, *functions*: see `Pickler`. Raises `SerializationError`, and the errors of *place*.
     """
     views: list[memoryview] = []
     file = io.BytesIO()
@@ -447,7 +430,7 @@ def _why(error: BaseException) -> str:
 
 
 def placed(views: list[memoryview], near: Callable[[], bool]) -> tuple[Buffer, ...]:
-    """A copy of each: the large ones shared, if the receiver is near.
+    """A copy of each: the large ones shared, if the receiver is near; *near* is asked only then.
 
     Raises `SharedMemoryFullError`.
     """
@@ -459,7 +442,7 @@ def placed(views: list[memoryview], near: Callable[[], bool]) -> tuple[Buffer, .
 def loads(
     payload: Payload, descriptors: tuple[Descriptor, ...], hooks: Hooks, *, again: bool = False
 ) -> Any:
-    """Unpickle a payload of `dumps`, with a handle for every reference.
+    """Unpickle a payload, with a handle for every reference.
 
     With *again* the payload can be unpickled once more, until its buffers are `shared.used`.
 

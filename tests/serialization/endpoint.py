@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from farref.protocol.context import Context
 from farref.protocol.ids import RRefId, WorkerId
 from farref.protocol.messages import Cargo, Descriptor, Tell
 from farref.serialization.payload import Payload
-from farref.serialization.pickling import Reference, dumps, loads
+from farref.serialization.pickling import Reference, loads, pickle_value, placed, share
 
 
 class TinyHandle(Reference):
@@ -42,9 +42,11 @@ class TinyEndpoint:
     def own(self) -> TinyHandle:
         return TinyHandle(self.context.own())
 
-    def pack(self, value: object, to: TinyEndpoint) -> tuple[Payload, tuple[Descriptor, ...]]:
-        self._to = to.context.me
-        return dumps(value, self, inert=TinyAddress)
+    def pack(
+        self, value: object, to: TinyEndpoint | None = None, near: Callable[[], bool] = bool
+    ) -> tuple[Payload, tuple[Descriptor, ...]]:
+        self._to = (to or self).context.me
+        return share(pickle_value(value, TinyAddress, lambda views: placed(views, near)), self)
 
     def unpack(
         self, sender: TinyEndpoint, payload: Payload, descriptors: tuple[Descriptor, ...]

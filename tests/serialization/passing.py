@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from farref.serialization.payload import Payload
-from farref.serialization.pickling import dumps, loads
+from farref.serialization.pickling import loads
 
-from .endpoint import TinyAddress, TinyEndpoint
+from .endpoint import TinyEndpoint
 
 
 def near() -> bool:
@@ -22,8 +22,7 @@ def near() -> bool:
 
 
 def packed(value: Any, to_all: Callable[[], bool] = near) -> Payload:
-    payload, _ = dumps(value, TinyEndpoint("A"), inert=TinyAddress, near=to_all)
-    return payload
+    return TinyEndpoint("A").pack(value, near=to_all)[0]
 
 
 def arrived(payload: Payload) -> Payload:

@@ -20,7 +20,6 @@ from farref import ProtocolError, SenderDiedError, SerializationError, SharedMem
 from farref.serialization import memory, shared
 from farref.serialization.frozen import ALONE, LIGHT, Frozen
 from farref.serialization.payload import Payload
-from farref.serialization.pickling import dumps
 from farref.serialization.shared import Segment
 
 from ..marks import SHARED_MEMORY
@@ -491,7 +490,7 @@ def test_no_memory_is_an_error_before_anything_is_copied(tmp_path: Path) -> None
             value = np.frombuffer(large, np.uint8)
             a, ref = TinyEndpoint("A"), TinyEndpoint("A").own()
             with pytest.raises(SharedMemoryFullError, match=rf"{size} bytes.*nothing was sent"):
-                dumps([ref, value], a, inert=TinyAddress, near=near)
+                a.pack([ref, value], near=near)
             with pytest.raises(MemoryError, match="pass an RRef"):
                 Frozen.of(value, TinyAddress)
             del value
