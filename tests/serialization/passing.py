@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -69,23 +71,35 @@ def interrupted_everywhere(work: Callable[[], object]) -> Iterator[tuple[str, st
         yield moment
 
 
-def in_child(look: Callable[[], object]) -> str:
-    """The outcome of *look* in a forked child, as text."""
+@contextmanager
+def other_process(do: Callable[[], object]) -> Iterator[tuple[int, Any]]:
+    """A forked process, which keeps the result of *do*: its number, and the result as it is sent.
+
+    The result may be the text of an error. The process is killed at the end.
+    """
     out, into = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            text = repr(look())
+            result = do()
         except BaseException as error:
-            text = f"{type(error).__name__}: {error}"
-        finally:
-            os.write(into, text.encode())
-            os._exit(0)
+            result = f"{type(error).__name__}: {error}"
+        os.write(into, pickle.dumps(result))
+        signal.pause()
+        os._exit(1)
     os.close(into)
-    with open(out, "rb") as found:
-        text = found.read().decode()
-    os.waitpid(pid, 0)
-    return text
+    try:
+        with open(out, "rb") as came:
+            yield pid, pickle.load(came)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def in_child(look: Callable[[], object]) -> str:
+    """The outcome of *look* in a forked child, as text."""
+    with other_process(lambda: repr(look())) as (_, text):
+        return str(text)
 
 
 def limited(module: str, code: str) -> None:

@@ -8,8 +8,6 @@ import os
 import pickle
 import random
 import resource
-import signal
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -31,7 +29,7 @@ from ..actors.core.interrupting import Interrupting
 from ..marks import SHARED_MEMORY
 from ..waiting import eventually
 from .endpoint import TinyAddress
-from .passing import Late, arrived, in_child, interrupted_everywhere, opened, packed
+from .passing import Late, arrived, in_child, interrupted_everywhere, opened, other_process, packed
 
 pytestmark = [SHARED_MEMORY, pytest.mark.usefixtures("nothing_stays_open")]
 SIZE = 1 << 20
@@ -245,40 +243,25 @@ def test_an_old_message_never_finds_the_bytes_of_another(
 
 # ---- another process reads it
 
-READER = """
-    import pickle, sys
-    from tests.serialization.test_recycling import *
-    held = pickle.load(sys.stdin.buffer)
-    held.take()
-    if sys.argv[1] == "mapped":
-        held = opened(held)
-    print("ready", flush=True)
-    sys.stdin.read()
-"""
-
 
 @pytest.mark.parametrize("size", [SIZE, shared.SLOW_TO_FREE])
 @pytest.mark.parametrize("how", ["open", "mapped"])
 def test_a_reader_that_is_killed_reads_no_more(how: str, size: int) -> None:
-    payload, code = packed(filled(1, size)), "\n".join(line[4:] for line in READER.splitlines())
-    with subprocess.Popen(
-        [sys.executable, "-c", code, how],
-        cwd=Path(__file__).parents[2],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as reader:
-        assert reader.stdin is not None
-        assert reader.stdout is not None
-        pickle.dump(payload, reader.stdin)
-        reader.stdin.flush()
-        assert reader.stdout.readline() == b"ready\n"
+    payload = packed(filled(1, size))
+    message, held = pickle.dumps(payload), list[Any]()
+
+    def read() -> None:
+        there: Payload = pickle.loads(message)
+        there.take()
+        held.append(opened(there) if how == "mapped" else there)
+
+    with other_process(read) as (_, said):
+        assert said is None
         file = file_of(payload)
         del payload
         other = packed(filled(2, size))
         assert file_of(other) != file
-        reader.send_signal(signal.SIGKILL)
-        reader.wait()
-        assert file_of(packed(filled(3, size))) == file
+    assert file_of(packed(filled(3, size))) == file
 
 
 # ---- the limits of keeping

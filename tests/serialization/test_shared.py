@@ -6,10 +6,8 @@ import contextlib
 import mmap
 import os
 import pickle
-import subprocess
 import sys
-import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +32,7 @@ from .passing import (
     limited,
     near,
     opened,
+    other_process,
     packed,
 )
 
@@ -406,43 +405,17 @@ def test_an_interrupt_leaves_nothing(
     assert {*ignored} == {Late}
 
 
-SENDER = """
-    import os, pickle, sys
-    import numpy as np
-    from farref.serialization.shared import Segment
-    segment = Segment.of(memoryview(np.full({size}, 7, np.uint8)), writable=True)
-    os.write(1, pickle.dumps(segment.fields()))
-    sys.stdin.read()
-"""
-
-
-@pytest.fixture
-def sender() -> Iterator[subprocess.Popen[bytes]]:
-    """Another process that sends a segment, and has it open until the process ends."""
-    command = [sys.executable, "-c", textwrap.dedent(SENDER.format(size=SIZE))]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        yield process
-        process.kill()
-
-
-def told(sender: subprocess.Popen[bytes]) -> Segment:
-    assert sender.stdout is not None
-    return Segment.said(pickle.loads(os.read(sender.stdout.fileno(), 4096)))
-
-
-def test_the_sender_is_killed(sender: subprocess.Popen[bytes]) -> None:
+def test_the_sender_is_killed() -> None:
     """One segment was opened before that."""
-    segment = told(sender)
-    late = Segment.said(segment.fields())
-    segment.take()
-    sender.kill()
-    sender.wait()
-    view = segment.buffer()
-    assert view[0] == view[SIZE - 1] == 7
+    with other_process(lambda: packed(np.full(SIZE, 7, np.uint8))) as (pid, there):
+        late: Payload = pickle.loads(pickle.dumps(there))
+        there.take()
+    array = opened(there)
+    assert array[0] == array[-1] == 7
     late.take()
     for _ in range(2):
-        with pytest.raises(SenderDiedError, match=rf"^{SIZE} bytes.* process {sender.pid} had"):
-            late.buffer()
+        with pytest.raises(SenderDiedError, match=rf"^{SIZE} bytes.* process {pid} had"):
+            opened(late)
 
 
 def test_what_has_come_in_its_place_is_not_taken_for_it() -> None:

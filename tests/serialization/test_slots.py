@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import pickle
-import signal
 import sys
 import threading
 from collections import Counter
@@ -26,7 +25,7 @@ from farref.serialization.slots import MOST_KNOWN, SLOTS, InSlot, put
 
 from ..actors.core.interrupting import Interrupting
 from ..marks import SHARED_MEMORY
-from .passing import arrived, in_child, limited
+from .passing import arrived, in_child, limited, other_process
 
 pytestmark = [SHARED_MEMORY, pytest.mark.usefixtures("nothing_stays_open")]
 LEAST, MOST = IN_SLOT[0], IN_SLOT[-1]
@@ -214,30 +213,19 @@ def test_a_value_that_was_given_up() -> None:
 @pytest.mark.parametrize("met", [False, True])
 def test_the_sender_died(met: bool) -> None:
     """A receiver that has met the slot can still read it."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        rows = [buffer_of(placed(b"a" * LEAST)).fields()]
-        kept = placed(b"b" * LEAST)
-        rows.append(buffer_of(kept).fields())
-        os.write(writing, pickle.dumps(rows))
-        signal.pause()
-        os._exit(1)
-    try:
-        first, second = map(said, pickle.loads(os.read(reading, 4096)))
+
+    def send() -> object:
+        return buffer_of(placed(b"a" * LEAST)).fields(), placed(b"b" * LEAST)
+
+    with other_process(send) as (_, (fields, second)):
         if met:
-            first.take()
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        os.close(reading)
-        os.close(writing)
+            said(fields).take()
     second.take()
     if met:
-        assert second.buffer() == b"b" * LEAST
+        assert opened(second) == b"b" * LEAST
     else:
         with pytest.raises(SenderDiedError):
-            second.buffer()
+            opened(second)
 
 
 def test_a_forked_child_has_its_own() -> None:
