@@ -198,23 +198,20 @@ def _farref(
     routes: dict[tuple[str, int], tuple[str, int]] | None = None,
 ) -> tuple[Any, dict[str, Any]]:
     more: dict[str, Any] = {}
+    door: dict[str, Any] = {}
     if reach is not None:
-        more = {"host": reach.host, "port": reach.port, "key": reach.key}
-        if reach.advertise is not None:
-            more["advertise"] = reach.advertise
-        if reach.tls is not None:
-            more["tls"] = reach.tls
+        given = msgspec.structs.asdict(reach)
+        more = {option: value for option, value in given.items() if value is not None}
         leader = leader or addresses.at(*reach.seen)
-    convention = leader or None
+        door = {**more, "key": reach.key.hex()}
+        if reach.tls is not None:
+            door["tls"] = [os.path.abspath(path) for path in msgspec.structs.astuple(reach.tls)]
 
     def begin(log_defs: dict[str, Any]) -> Any:  # the admin is forked here
-        how: dict[str, Any] = {"mode": mode, "convention": convention, "routes": routes, **more}
+        how: dict[str, Any] = {"mode": mode, "convention": leader or None, "routes": routes, **more}
         made = system_base(name, capabilities=capabilities, log_defs=log_defs, **how)
         return ActorSystem(made, transientUnique=True)
 
-    door = {**more, "key": more["key"].hex()} if more else {}
-    if reach is not None and reach.tls is not None:
-        door["tls"] = [os.path.abspath(path) for path in msgspec.structs.astuple(reach.tls)]
     return _with_logs(begin), door
 
 

@@ -171,8 +171,15 @@ class Attendance:
 
     def abandon(self) -> None:
         """Leave soon, without waiting for it."""
+
+        def left(stored: State | None) -> State | None:
+            return self._attendant.leave(stored) if stored is not None else None
+
         with self._wake:
-            self._absent()
+            if self._present:
+                self._present, self._wanted = False, None
+                self._requests.append((left, Future()))
+                self._wake.notify_all()
 
     # ---- with the lock held
 
@@ -186,15 +193,6 @@ class Attendance:
             # Not sooner: exit handlers run in reverse order, so the backend ends after this.
             atexit.register(self._leave_at_exit)
         self._wake.notify_all()
-
-    def _absent(self) -> None:
-        if self._present:
-            self._present, self._wanted = False, None
-            self._requests.append((self._left, Future()))
-            self._wake.notify_all()
-
-    def _left(self, stored: State | None) -> State | None:
-        return self._attendant.leave(stored) if stored is not None else None
 
     def _unanswered(self, what: str) -> RendezvousError:
         if self._failing is not None:
@@ -233,11 +231,8 @@ class Attendance:
             else:
                 self._attend()
                 with self._wake:
-                    if self._idle():
+                    if self._present and self._wanted is None and not self._requests:
                         self._wake.wait(self._pause())
-
-    def _idle(self) -> bool:
-        return self._present and self._wanted is None and not self._requests
 
     def _serve(self, change: Change, done: Future[State]) -> None:
         try:
