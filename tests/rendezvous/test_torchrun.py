@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -52,8 +53,7 @@ class Job:
 
     def start(self, *names: str, **addresses: str) -> None:
         """Starts agents; those without an address get one each, in the order of their names."""
-        for name in (*names, *addresses):
-            address = addresses.get(name, f"127.0.0.{ord(name)}")
+        for name, address in ({name: f"127.0.0.{ord(name)}" for name in names} | addresses).items():
             command = [sys.executable, "-m", "torch.distributed.run"]
             command += [f"--nnodes={self.nodes}", "--nproc-per-node=1", "--max-restarts=5"]
             command += ["--rdzv-backend=farref", f"--rdzv-endpoint={self.endpoint}"]
@@ -66,36 +66,35 @@ class Job:
                 )
 
     def notes(self, name: str) -> list[dict[str, Any]]:
-        try:
-            lines = (self.folder / name).read_text().splitlines()
-        except FileNotFoundError:
-            return []
-        return [json.loads(line) for line in lines]
+        with contextlib.suppress(FileNotFoundError):
+            return [json.loads(line) for line in (self.folder / name).read_text().splitlines()]
+        return []
+
+    def last_group(self, name: str) -> list[str]:
+        """The last group that the trainer of *name* was in."""
+        notes = self.notes(name)
+        return notes[-1]["group"] if notes else []
 
     def group(self, *names: str) -> list[str]:
         """Waits until these, and no others, are a group; returns them by rank."""
 
-        def groups() -> set[tuple[str, ...]]:
-            notes = [self.notes(name) for name in names]
-            return {tuple(each[-1]["group"]) if each else () for each in notes}
-
         def formed() -> bool:
-            for name, agent in self.agents.items():
-                assert name not in names or agent.poll() is None, self.log(name)
-            now = groups()
-            return len(now) == 1 and sorted(next(iter(now))) == sorted(names)
+            for name in names:
+                assert self.agents[name].poll() is None, self.log(name)
+            first, *others = map(self.last_group, names)
+            return sorted(first) == sorted(names) and all(each == first for each in others)
 
-        eventually(formed, f"{names} are a group: {self.log()}", PATIENCE)
-        return list(groups().pop())
+        eventually(formed, lambda: f"{names} are a group: {self.log()}", PATIENCE)
+        return self.last_group(names[0])
 
     def partner(self, first: str, *others: str) -> str:
         """Waits until *first* is rank 0 of a group with one of *others*; returns that one."""
 
         def found() -> list[str]:
-            now = self.notes(first)[-1]["group"]
+            now = self.last_group(first)
             return [n for n in others if now == [first, n] and self.notes(n)]
 
-        eventually(found, f"{first} has a new partner: {self.log()}", PATIENCE)
+        eventually(found, lambda: f"{first} has a new partner: {self.log()}", PATIENCE)
         return found()[0]
 
     def kill(self, name: str) -> None:
@@ -104,9 +103,6 @@ class Job:
         agent.kill()
         os.kill(self.notes(name)[-1]["pid"], signal.SIGKILL)
         agent.wait()
-
-    def terminate(self, name: str) -> None:
-        self.agents[name].send_signal(signal.SIGTERM)
 
     def stop(self) -> None:
         """Lets the trainers end; all agents end well, with no message."""
@@ -124,11 +120,9 @@ class Job:
         for name, agent in self.agents.items():
             agent.kill()
             agent.wait()
-            for pid in {note["pid"] for note in self.notes(name)[-1:]}:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
+            for note in self.notes(name)[-1:]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(note["pid"], signal.SIGKILL)
 
 
 @pytest.fixture
@@ -188,8 +182,9 @@ def test_spares_and_signals_while_nobody_is_in_a_collective(job_of: Any, etcd: i
     eventually(lambda: spares() == 3, f"they stand by: {job.log()}", PATIENCE)
     job.kill("b")
     second = job.partner("a", "c", "d", "e")
-    job.terminate(second)
-    assert job.agents.pop(second).wait(PATIENCE) != 0
+    agent = job.agents.pop(second)
+    agent.terminate()
+    assert agent.wait(PATIENCE) != 0
     third = job.partner("a", *({"c", "d", "e"} - {second}))
     job.stop()  # the redundant one ends as well as they do
     (redundant,) = {"c", "d", "e"} - {second, third}

@@ -1,9 +1,9 @@
 """The program that test_torchrun.py launches by its agents; imports nothing of the tests.
 
 ``trainer.py FOLDER AGENT MODE`` forms a gloo group, notes in ``FOLDER/AGENT`` the agents of the
-group by rank, and ends when there is ``FOLDER/stop``. Until then, with MODE ``train``, it trains a
-model with the others, step by step. With ``idle`` it does nothing with them, so only its agent can
-find out that one of them is gone.
+group by rank, and ends when there is ``FOLDER/stop``. Until then, with MODE ``train``, it takes
+steps with the others. With ``idle`` it does nothing with them, so only its agent can find out that
+one of them is gone.
 """
 
 import json
@@ -21,35 +21,18 @@ def main(folder: Path, agent: str, mode: str) -> None:
     names: list[str] = [""] * dist.get_world_size()
     dist.all_gather_object(names, agent)
     assert names[dist.get_rank()] == agent
-    torch.manual_seed(0)
-    model = torch.nn.Linear(2, 1)
-    loss = train(model)
     with (folder / agent).open("a") as notes:
-        notes.write(json.dumps({"pid": os.getpid(), "group": names, "loss": loss}) + "\n")
+        notes.write(json.dumps({"pid": os.getpid(), "group": names}) + "\n")
     while not (folder / "stop").exists() and mode == "idle":
         time.sleep(0.1)
     while mode == "train" and not stopped(folder):
-        train(model)
         time.sleep(0.05)
     dist.barrier()
     dist.destroy_process_group()
 
 
-def train(model: torch.nn.Module) -> float:
-    """One step, the plain way: torch's optimizers and DDP take seconds to import."""
-    points = torch.randn(16, 2)
-    loss = torch.nn.functional.mse_loss(model(points), points.sum(dim=1, keepdim=True))
-    model.zero_grad()
-    loss.backward()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            dist.all_reduce(parameter.grad)
-            parameter.sub_(0.1 / dist.get_world_size() * parameter.grad)
-    return float(loss.detach())
-
-
 def stopped(folder: Path) -> bool:
-    """Whether one of them has seen the end: they all stop after the same step."""
+    """A step. Whether one of them has seen the end: they all stop after the same step."""
     seen = torch.tensor([float((folder / "stop").exists())])
     dist.all_reduce(seen)
     return bool(seen.item() > 0)
