@@ -135,7 +135,9 @@ def near() -> Iterator[tuple[System, str]]:
 JOINED = """
     import sys, farref
 
-    with farref.System.join(sys.argv[1], host="127.0.0.3", port=int(sys.argv[2])) as system:
+    first, port, *files = sys.argv[1:]
+    options = {"tls": farref.TLS(*files)} if files else {}
+    with farref.System.join(first, host="127.0.0.3", port=int(port), **options) as system:
         print("ready", flush=True)
         system.serve()
 """
@@ -281,17 +283,6 @@ def test_messages_in_the_clear_are_said_aloud(base: str) -> None:
         assert clear is not about(base).own
 
 
-TLS_JOINED = """
-    import sys, farref
-
-    cert, key, ca, first, port = sys.argv[1:]
-    tls = farref.TLS(cert, key, ca)
-    with farref.System.join(first, host="127.0.0.3", port=int(port), tls=tls) as system:
-        print("ready", flush=True)
-        system.serve()
-"""
-
-
 def test_certificates_of_ones_own(tmp_path: Path) -> None:
     """Hosts join with them, programs attach, and who has none is refused."""
     ours = Authority(tmp_path, "ours")
@@ -299,12 +290,12 @@ def test_certificates_of_ones_own(tmp_path: Path) -> None:
     port, there = free_port("127.0.0.2"), free_port("127.0.0.3")
     first = f"127.0.0.2:{port}"
     files = [str(path) for path in (theirs.cert, theirs.key, theirs.ca)]
-    (tmp_path / "programs").mkdir()
     folder = tmp_path / "programs"
+    folder.mkdir()
     with System(host="127.0.0.2", port=port, tls=mine, timeout=30, orphan_grace=0.2) as system:
         with pytest.raises(SystemDownError, match=r"cannot be encrypted|no farref system"):
             System.join(first, host="127.0.0.3", port=there)
-        with started(folder, TLS_JOINED, *files, first, str(there)) as program:
+        with started(folder, JOINED, first, str(there), *files) as program:
             system.worker("B1", on="127.0.0.3")
             assert farref.rpc_sync("B1", pow, (2, 2)) == 4
             with started(folder, ATTACHED, system.name) as attached:

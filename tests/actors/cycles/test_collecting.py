@@ -34,9 +34,10 @@ from .rings import (
     search_until,
     there,
 )
+from .test_kinds import coroutine, generator, suspended
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.processes
 
@@ -96,36 +97,11 @@ class Resurrected:
         del HELD["risen"]
 
 
-def in_generator(ref: Any) -> Any:
-    def suspended(ref: Any) -> Iterator[Any]:
-        yield ref
-
-    made = suspended(ref)
-    next(made)
-    return made
-
-
-async def _awaiting(ref: Any) -> None:
-    await Never()
-    ref.owner_name()
-
-
-class Never:
-    def __await__(self) -> Generator[None]:
-        yield
-
-
-def in_coroutine(ref: Any) -> Any:
-    made = _awaiting(ref)
-    made.send(None)
-    return made
-
-
 TANGLES: dict[str, Any] = {
     "itself": lambda node: node,
     "closure": lambda node: lambda: node,
-    "generator": in_generator,
-    "coroutine": in_coroutine,
+    "generator": suspended(generator),
+    "coroutine": suspended(coroutine),
     "cached function": lambda node: functools.lru_cache(lambda: node),
     "callback of a weak reference": lambda node: weakref.ref(Node, node.link),
     "finalizer that makes it live on": Resurrected,

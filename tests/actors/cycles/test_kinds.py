@@ -124,7 +124,7 @@ def _in_future(ref: Any) -> Any:
     return future
 
 
-def _generator(inner: object) -> Iterator[object]:
+def generator(inner: object) -> Iterator[object]:
     yield 1
     yield inner
 
@@ -143,7 +143,7 @@ def _in_a_cell(inner: object) -> Iterator[Any]:
     yield [inner, (yield), lambda: inner]
 
 
-async def _coroutine(inner: object) -> object:
+async def coroutine(inner: object) -> object:
     await _Never()
     return inner
 
@@ -285,8 +285,8 @@ REACHED: dict[str, tuple[Any, Any]] = {
     # Some objects give out what another one holds, and may not tell Python that they refer to it.
     "dictionary of attributes": (Holder, lambda node: vars(part(node))),
     "dictionary beside slots": (Slotted, lambda node: vars(part(node))),
-    "frame of a generator": (suspended(_generator), lambda node: part(node).gi_frame),
-    "frame of a coroutine": (suspended(_coroutine), lambda node: part(node).cr_frame),
+    "frame of a generator": (suspended(generator), lambda node: part(node).gi_frame),
+    "frame of a coroutine": (suspended(coroutine), lambda node: part(node).cr_frame),
     "frame of an async generator": (suspended(_async_generator), lambda node: part(node).ag_frame),
     # From Python 3.14 on, an expression may borrow its reference from a variable.
     "half evaluated expression": (suspended(_half_evaluated), handle),
