@@ -27,7 +27,7 @@ from farref.testing import assert_nothing_held, until
 
 from ..actors.helpers import Box, hog, hold
 from ..actors.scripts import started
-from ..bases import HOSTS, STOCK_HOSTS
+from ..bases import HOSTS
 from ..stopping import stop
 from .network import Network, address
 from .test_sharing import keep
@@ -58,11 +58,12 @@ def power_off(network: Network, host: str) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.parametrize("base", HOSTS)
 def test_a_host_vanishes(
-    first: Starting, joined: Joining, network: Network, tmp_path: Path
+    first: Starting, joined: Joining, network: Network, base: str, tmp_path: Path
 ) -> None:
     """Every endpoint on every host learns of it; everything there, or held there, is settled."""
-    with first(silence=1.0) as system, joined("B"), joined("C"):
+    with first(base, silence=1.0) as system, joined("B", base=base), joined("C", base=base):
         system.worker("B1", on=address("B")), system.worker("B2", on=address("B"))
         system.worker("C1", on=address("C"))
         theirs = farref.remote("B1", list, ((1,),))
@@ -85,28 +86,11 @@ def test_a_host_vanishes(
         assert [host.address for host in system.hosts()] == [address("A"), address("C")]
         assert farref.rpc_sync("C1", pow, (2, 4)) == 16
         network.heal()
-        with joined("B"):  # the machine was started again
+        with joined("B", base=base):  # the machine was started again
             system.worker("B1", on=address("B"))
             assert farref.rpc_sync("C1", call, ("B1",)) == 4
         del theirs, waiting
         assert_nothing_held(system)
-
-
-@pytest.mark.parametrize("base", STOCK_HOSTS)
-def test_a_host_vanishes_on_thespians_own_base(
-    first: Starting, joined: Joining, network: Network, base: str
-) -> None:
-    with first(base, silence=1.0) as system, joined("B", base=base):
-        system.worker("B1", on=address("B"))
-        theirs = farref.remote("B1", list, ((1,),))
-        theirs.to_here()
-        call = farref.rpc_async("B1", time.sleep, (60,))
-        power_off(network, "B")
-        with pytest.raises(WorkerDiedError):
-            call.result()
-        with pytest.raises(OwnerDiedError):
-            theirs.to_here()
-        assert [host.address for host in system.hosts()] == [address("A")]
 
 
 waits: list[None] = []

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,18 +13,11 @@ from farref import System
 
 from ..keys import key_file
 from ..marks import TORCH
-from ..waiting import eventually
 from .homes import two_homes
 from .network import Network, Pair, address, run
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    Agent = subprocess.Popen[bytes]
-
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
 DOCS = Path(__file__).parents[2] / "docs" / "torchrun.md"
-TRAINER = Path(__file__).parents[1] / "rendezvous" / "trainer.py"
 ALONE = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "net0"}
 """A namespace does not know this machine's name, and gloo would use it."""
 
@@ -69,64 +57,6 @@ def test_the_lines_of_the_docs_work_as_they_stand(pair: Pair, tmp_path: Path) ->
         for agent in agents:
             agent.kill()
             agent.wait()
-
-
-@TORCH
-@pytest.mark.slow  # tests/rendezvous has the same on one machine
-def test_the_agent_on_the_endpoints_machine_dies(
-    network: Network, key: Path, tmp_path: Path
-) -> None:
-    """It has started the service, and was rank 0: the agent on the other machine goes on."""
-    with agents(network, key, tmp_path) as start:
-        first = start("A")
-        wait_for(tmp_path, "A", ["A"])
-        start("B")
-        wait_for(tmp_path, "B", ["A", "B"])
-        first.kill()
-        os.kill(notes(tmp_path, "A")[-1]["pid"], signal.SIGKILL)
-        first.wait()
-        wait_for(tmp_path, "B", ["B"])
-
-
-@contextlib.contextmanager
-def agents(network: Network, key: Path, folder: Path) -> Iterator[Callable[[str], Agent]]:
-    """Starts an agent on a host. In the end all are told to stop, and end well if not killed."""
-    running: list[Agent] = []
-
-    def start(host: str) -> Agent:
-        conf = f"key={key},last_call_timeout=1,keep_alive_interval=0.5,keep_alive_max_attempt=8"
-        command = [*network.command(host), sys.executable, "-m", "torch.distributed.run"]
-        command += ["--nnodes=1:2", "--nproc-per-node=1", "--max-restarts=5", "--rdzv-id=job"]
-        command += ["--rdzv-backend=farref", f"--rdzv-endpoint={address('A')}:29400"]
-        command += [f"--rdzv-conf={conf}", str(TRAINER), str(folder), host, "idle"]
-        with (folder / f"{host}.log").open("wb") as said:
-            running.append(
-                subprocess.Popen(command, stdout=said, stderr=said, env={**os.environ, **ALONE})
-            )
-        return running[-1]
-
-    try:
-        yield start
-        (folder / "stop").touch()
-        assert [agent.wait(60) for agent in running if agent.returncode is None] == [0]
-    finally:
-        for agent in running:
-            agent.kill()
-            agent.wait()
-
-
-def notes(folder: Path, name: str) -> list[dict[str, Any]]:
-    with contextlib.suppress(FileNotFoundError):
-        return [json.loads(line) for line in (folder / name).read_text().splitlines()]
-    return []
-
-
-def wait_for(folder: Path, name: str, group: list[str]) -> None:
-    eventually(
-        lambda: any(note["group"] == group for note in notes(folder, name)),
-        lambda: "\n".join(path.read_text()[-3000:] for path in folder.glob("*.log")),
-        120,
-    )
 
 
 DIAL = """
