@@ -16,7 +16,6 @@ from farref import OwnerDiedError, RefActor, RRef, WorkerDiedError
 from ...stopping import stop
 from ..handles.test_freed import keep, let_go, use_kept
 from ..helpers import Box, assert_nothing_held, hold, make_box, until
-from .witness import witness
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,38 +96,6 @@ def test_a_dead_owner(process_system: System, gate: Path) -> None:
     assert farref.rpc_sync("C", let_go) == 1
     del ref, slow, waiting, use
     assert_nothing_held(process_system)
-
-
-def test_a_dead_holder_frees_what_it_held(process_system: System) -> None:
-    for name in ("B", "C"):
-        process_system.worker(name)
-    box = Box()
-    watch = weakref.ref(box)
-    mine, other = RRef(box), farref.remote("C", make_box)
-    farref.rpc_sync("B", keep, ([mine, other],))
-    del box, mine, other
-    kill("B")
-    assert until(process_system, lambda: watch() is None)
-    assert_nothing_held(process_system)
-
-
-def test_the_middle_of_a_chain_may_die(process_system: System) -> None:
-    for name in ("B", "C", "D"):
-        process_system.worker(name)
-    ref = farref.remote("B", make_box, (1,))
-    farref.rpc_sync("C", _pass_on, ("D", ref))
-    del ref
-    freed = witness(process_system, "B", "C")
-    kill("C")
-    assert gone(process_system, "C")
-    assert until(process_system, freed)
-    assert farref.rpc_sync("D", use_kept).content == 1
-    farref.rpc_sync("D", let_go)
-    assert_nothing_held(process_system)
-
-
-def _pass_on(name: str, ref: RRef[Box]) -> None:
-    farref.rpc_sync(name, keep, (ref,))
 
 
 def test_messages_to_the_dead_settle_their_references(process_system: System) -> None:
