@@ -25,6 +25,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from ...protocol.effects import Effect, Scan
 from ...protocol.holders import SOME, HolderReport
 from ...protocol.ids import RRefId
@@ -50,24 +52,21 @@ AGE = 2.0
 took to make it, if that is more."""
 
 
-class Prepared:
+class Prepared(msgspec.Struct):
     """The parts to compare, for a look at some objects."""
 
-    __slots__ = ("entries", "groups", "handles", "parts", "report", "roots", "twins")
-
-    def __init__(self, report: HolderReport) -> None:
-        self.report = report
-        self.entries: dict[RRefId, Owner | User] = {}
-        """The entries of the objects."""
-        self.parts: list[object] = []
-        self.groups: list[tuple[list[int], list[RRefId]]] = []
-        """Things that hang together: the places of parts, and objects."""
-        self.roots: dict[RRefId, int] = {}
-        """The objects that hold the references, and the id of each one's value."""
-        self.handles: dict[int, tuple[RRefId, list[RRefId]]] = {}
-        """The place of each wanted handle in `parts`, its object, and the objects that hold it."""
-        self.twins: dict[int, int] = {}
-        """For parts with a twin among the parts, the ids of both."""
+    report: HolderReport
+    entries: dict[RRefId, Owner | User] = {}
+    """The entries of the objects."""
+    parts: list[object] = []
+    groups: list[tuple[list[int], list[RRefId]]] = []
+    """Things that hang together: the places of parts, and objects."""
+    roots: dict[RRefId, int] = {}
+    """The objects that hold the references, and the id of each one's value."""
+    handles: dict[int, tuple[RRefId, list[RRefId]]] = {}
+    """The place of each wanted handle in `parts`, its object, and the objects that hold it."""
+    twins: dict[int, int] = {}
+    """For parts with a twin among the parts, the ids of both."""
 
 
 class Scanner(Internal):

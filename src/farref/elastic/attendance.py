@@ -231,8 +231,11 @@ class Attendance:
             else:
                 self._attend()
                 with self._wake:
-                    if self._present and self._wanted is None and not self._requests:
+                    if self._idle():
                         self._wake.wait(self._pause())
+
+    def _idle(self) -> bool:
+        return self._present and self._wanted is None and not self._requests
 
     def _serve(self, change: Change, done: Future[State]) -> None:
         try:
