@@ -12,6 +12,7 @@ import threading
 import time
 import uuid
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from ..actors.scripts import started
 from ..etcd import Etcd
 from ..stopping import stop
 from .network import ROUTER, Network, address
-from .test_cuts import LENGTHS
+from .test_cuts import LENGTHS, survive_a_cut
 from .test_deaths import forget, power_off
 from .test_sharing import keep
 
@@ -96,29 +97,24 @@ def three(network: Network, etcd: Etcd, key: Path, tmp_path: Path) -> Iterator[T
     forget(name)  # a vanished host could not do it
 
 
-class Flying(threading.Thread):
-    """Calls that pass references, one after the other, and their errors."""
+@contextlib.contextmanager
+def flying(worker: str) -> Iterator[list[int]]:
+    """Calls to *worker* that pass references, one after the other. None fails; the list grows."""
+    over, done = threading.Event(), list[int]()
 
-    def __init__(self, worker: str) -> None:
-        super().__init__(daemon=True)
-        self._worker = worker
-        self._over = threading.Event()
-        self.done = 0
-        self.errors: list[Exception] = []
+    def fly() -> None:
+        while not over.is_set():
+            box = RRef([len(done)])
+            assert farref.rpc_sync(worker, fetched, (box,)) == [len(done)]
+            done.append(len(done))
 
-    def run(self) -> None:
-        while not self._over.is_set():
-            try:
-                box = RRef([self.done])
-                assert farref.rpc_sync(self._worker, fetched, (box,)) == [self.done]
-                self.done += 1
-            except Exception as error:
-                self.errors.append(error)
-                return
-
-    def end(self) -> None:
-        self._over.set()
-        self.join(30)
+    with ThreadPoolExecutor(1) as thread:
+        outcome = thread.submit(fly)
+        try:
+            yield done
+        finally:
+            over.set()
+        outcome.result(30)
 
 
 def fetched(ref: RRef[Any]) -> Any:
@@ -136,18 +132,15 @@ def test_the_first_host_loses_its_power(three: Three) -> None:
     watch = weakref.ref(box)
     farref.rpc_sync("B1", keep, (RRef(box),))
     del box
-    flying = Flying("B1")
-    flying.start()
-    power_off(three.network, "A")
-    before = flying.done
-    system.worker("B2", on=address("B"))  # by the next registrar
-    assert flying.done > before
-    assert farref.rpc_sync("B2", pow, (2, 2)) == 4
-    with pytest.raises(OwnerDiedError):  # by the news of the next registrar
-        farref.rpc_sync("B2", fetched, (theirs,))
-    assert until(system, lambda: len(system.hosts()) == 2)
-    flying.end()
-    assert not flying.errors
+    with flying("B1") as done:
+        power_off(three.network, "A")
+        before = len(done)
+        system.worker("B2", on=address("B"))  # by the next registrar
+        assert len(done) > before
+        assert farref.rpc_sync("B2", pow, (2, 2)) == 4
+        with pytest.raises(OwnerDiedError):  # by the news of the next registrar
+            farref.rpc_sync("B2", fetched, (theirs,))
+        assert until(system, lambda: len(system.hosts()) == 2)
     gc.collect()
     assert watch() is not None  # B1 holds it
     os.kill(farref.rpc_sync("B1", os.getpid), signal.SIGKILL)
@@ -187,17 +180,14 @@ def test_the_first_host_is_cut_off_for_good(three: Three) -> None:
     """It ends by itself: it finds neither a registrar nor the store."""
     system, network = three.system, three.network
     system.worker("B1", on=address("B"))
-    flying = Flying("B1")
-    flying.start()
-    network.run("A", "ip link set net0 down")
-    try:
-        system.worker("B2", on=address("B"))
-        assert until(system, lambda: network.processes("A") == [three.first.pid])
-    finally:
-        network.run("A", "ip link set net0 up")
-        network.run("A", f"ip route add default via {ROUTER}")
-    flying.end()
-    assert not flying.errors
+    with flying("B1"):
+        network.run("A", "ip link set net0 down")
+        try:
+            system.worker("B2", on=address("B"))
+            assert until(system, lambda: network.processes("A") == [three.first.pid])
+        finally:
+            network.run("A", "ip link set net0 up")
+            network.run("A", f"ip route add default via {ROUTER}")
     assert [host.address for host in system.hosts()] == [address("B"), address("C")]
 
 
@@ -216,35 +206,21 @@ def test_a_server_of_the_store_is_killed(three: Three, etcd: Etcd) -> None:
     """The leader of three: the others go on. The only one: new names wait until it is back."""
     system = three.system
     system.worker("B1", on=address("B"))
-    flying = Flying("B1")
-    flying.start()
-    port = etcd.kill_leader()
-    before = flying.done
-    making = threading.Thread(target=system.worker, args=("B2",), kwargs={"on": address("B")})
-    making.start()
-    if not etcd.running:
-        making.join(7 * SILENCE)  # longer than a host goes on without a registrar
-        assert making.is_alive()
-        etcd.start(port)
-    making.join(60)
-    assert [host.address for host in system.hosts()] == [address(each) for each in "ABC"]
-    assert farref.rpc_sync("B2", pow, (2, 2)) == 4
-    flying.end()
-    assert not flying.errors
-    assert flying.done > before
+    with flying("B1") as done, ThreadPoolExecutor(1) as thread:
+        port = etcd.kill_leader()
+        before = len(done)
+        making = thread.submit(system.worker, "B2", on=address("B"))
+        if not etcd.running:
+            with pytest.raises(TimeoutError):  # longer than a host goes on without a registrar
+                making.result(7 * SILENCE)
+            etcd.start(port)
+        making.result(60)
+        assert [host.address for host in system.hosts()] == [address(each) for each in "ABC"]
+        assert farref.rpc_sync("B2", pow, (2, 2)) == 4
+    assert len(done) > before
 
 
 @pytest.mark.parametrize("part", LENGTHS)
 def test_a_cut_shorter_than_silence_loses_nobody(three: Three, part: float) -> None:
     """Between the registrar's host and another one; both reach the etcd."""
-    system, network = three.system, three.network
-    system.worker("B1", on=address("B"))
-    theirs = farref.remote("B1", list, ((1,),))
-    assert theirs.to_here() == [1]
-    network.cut("A", "B")
-    time.sleep(part * SILENCE)
-    network.heal()
-    assert not until(system, lambda: len(system.hosts()) < 3, SILENCE + 4)
-    assert [host.address for host in system.hosts()] == [address(each) for each in "ABC"]
-    assert theirs.to_here() == [1]
-    del theirs
+    survive_a_cut(three.system, three.network, part, SILENCE)
