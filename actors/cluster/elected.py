@@ -24,7 +24,7 @@ registrar says that they are done.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -82,7 +82,7 @@ class Elected(MembershipService):
 
     # ---- the shell
 
-    def table(self, name: str) -> dict[Any, Any]:
+    def table(self, name: str) -> MutableMapping[Any, Any]:
         return Noted(name, self._ledger, self._facts)
 
     def send(self, address: ActorAddress, message: object) -> None:

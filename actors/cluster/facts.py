@@ -7,6 +7,7 @@ else must have written it.
 
 from __future__ import annotations
 
+from collections import UserDict
 from collections.abc import Mapping
 from typing import Any
 
@@ -90,38 +91,23 @@ def _whole(kind: type, value: Any) -> object:
     raise TypeError(f"no {kind.__name__} was stored")
 
 
-class Noted(dict[Any, Any]):
+class Noted(UserDict[Any, Any]):
     """A table that notes each change in a ledger. An entry is changed by setting it again."""
 
     def __init__(self, name: str, ledger: Ledger, facts: Mapping[str, bytes]) -> None:
+        super().__init__()
         self._name = name
         self._ledger = ledger
-        prefix = f"{name}/"
-        known = [data for key, data in facts.items() if key.startswith(prefix)]
-        super().__init__(decode(name, data) for data in known)
+        known = [data for key, data in facts.items() if key.startswith(f"{name}/")]
+        self.data.update(decode(name, data) for data in known)
 
     def _key(self, key: Any) -> str:
         return f"{self._name}/{key.incarnation if isinstance(key, WorkerId) else key}"
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        super().__setitem__(key, value)
+        self.data[key] = value
         self._ledger.change(self._key(key), encode((key, _bare(value))))
 
     def __delitem__(self, key: Any) -> None:
-        super().__delitem__(key)
+        del self.data[key]
         self._ledger.change(self._key(key), None)
-
-    def pop(self, key: Any, *default: Any) -> Any:
-        if key in self:
-            value = self[key]
-            del self[key]
-            return value
-        return super().pop(key, *default)
-
-    def update(self, other: Mapping[Any, Any]) -> None:  # type: ignore[override]  # the one form used
-        for key, value in other.items():
-            self[key] = value
-
-    def clear(self) -> None:
-        for key in list(self):
-            del self[key]

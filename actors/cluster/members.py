@@ -30,7 +30,7 @@ class RegisteredEndpoint(msgspec.Struct):
 class Members(MutableMapping[WorkerId, RegisteredEndpoint]):
     """The members in *table*, with an index for each way in which messages refer to them."""
 
-    def __init__(self, table: dict[WorkerId, RegisteredEndpoint]) -> None:
+    def __init__(self, table: MutableMapping[WorkerId, RegisteredEndpoint]) -> None:
         self._table = table
         self._having: dict[Hashable, dict[WorkerId, None]] = {}
         """The members with each trait (see `_traits`)."""

@@ -15,7 +15,7 @@ import logging
 import os
 import time
 from collections import Counter, deque
-from collections.abc import Collection
+from collections.abc import Collection, MutableMapping
 from random import SystemRandom
 from typing import Any, TypeVar
 
@@ -55,13 +55,13 @@ class MembershipService:
         self._here = wire.HostInfo("", {})
         """The host of this process, if it makes actors."""
         self._members = Members(self.table("members"))
-        self._hosts: dict[str, Host] = self.table("hosts")
+        self._hosts: MutableMapping[str, Host] = self.table("hosts")
         """The other hosts, by their addresses."""
-        self._numbered: dict[WorkerId, WorkerId] = self.table("numbered")
+        self._numbered: MutableMapping[WorkerId, WorkerId] = self.table("numbered")
         """Actors with a number that have not joined, and the creator of each."""
-        self._creating: dict[WorkerId, Creating] = self.table("creating")
+        self._creating: MutableMapping[WorkerId, Creating] = self.table("creating")
         """Actors that have not joined. Few at a time: whoever asked for one waits."""
-        self._numbers: dict[str, int] = self.table("numbers")
+        self._numbers: MutableMapping[str, int] = self.table("numbers")
         """Under ``next`` the number of the last endpoint."""
         self._tombstones = Tombstones(self.table("dying"), self.table("dead"))
         self._detector = FailureDetector()
@@ -72,7 +72,7 @@ class MembershipService:
 
     # ---- the shell
 
-    def table(self, name: str) -> dict[Any, Any]:  # noqa: ARG002 - an elected registrar's has a name
+    def table(self, name: str) -> MutableMapping[Any, Any]:  # noqa: ARG002 - an elected registrar's has a name
         """An empty table of facts."""
         return {}
 
@@ -330,7 +330,9 @@ class MembershipService:
                 how = cause or "or no host meets its requirements"
                 self._not_created(worker, f"it exited before it had started (see the log), {how}")
         self._gone(
-            *self._members.at(address), *([child] if child in self._numbered else []), cause=cause
+            *self._members.at(address),
+            *([child] if child and child in self._numbered else []),
+            cause=cause,
         )
 
     def _leave(self, worker: WorkerId) -> None:

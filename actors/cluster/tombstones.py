@@ -13,7 +13,7 @@ tombstones are compacted into spans of numbers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, MutableMapping
 
 import msgspec
 
@@ -32,7 +32,11 @@ class Tombstone(msgspec.Struct, frozen=True):
 class Tombstones:
     """The dead, and the endpoints that have yet to settle deaths."""
 
-    def __init__(self, dying: dict[WorkerId, Tombstone], dead: dict[str, tuple[Span, ...]]) -> None:
+    def __init__(
+        self,
+        dying: MutableMapping[WorkerId, Tombstone],
+        dead: MutableMapping[str, tuple[Span, ...]],
+    ) -> None:
         """The arguments are tables of facts."""
         self.dying = dying
         """Endpoints that died so recently that some others may not have buried them."""

@@ -88,7 +88,7 @@ NEVER = frozenset(
 def _noted(name: str, ledger: Ledger, entries: dict[Any, Any]) -> Noted:
     """A copy of a table: it notes nothing of what it has."""
     table = Noted(name, ledger, {})
-    dict.update(table, entries)
+    table.data.update(entries)
     return table
 
 
