@@ -15,7 +15,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
@@ -34,45 +33,52 @@ class Gate:
     def __init__(self, me: WorkerId, faults: Faults, leave: Leave) -> None:
         self._me = me
         self._leave = leave
-        self._lock = threading.Lock()
+        self._changed = Condition()
         self._cut: set[str] = set()
         self._held: dict[WorkerId, list[_Late]] = {}
         """Packets that wait until the next one to the same endpoint overtakes them."""
+        self._late: list[tuple[float, int, _Late]] = []
+        """A heap of packets that leave when they are due."""
+        self._numbers = itertools.count()
         self._counts = Counts()
-        self._clock = _Clock(self._leave_late)
+        self._runs = self._closed = False
         self.adopt(faults)
 
     def adopt(self, faults: Faults) -> None:
-        with self._lock:
+        with self._changed:
             self._seed = faults.seed
             self._rules = [rule for rule in faults.rules if rule.sender in (None, self._me.name)]
             self._dice: dict[str, random.Random] = {}
             self._seen: Counter[tuple[int, str, str]] = Counter()
 
     def cut(self, *names: str) -> None:
-        with self._lock:
+        with self._changed:
             self._cut.update(names)
 
     def heal(self, *names: str) -> None:
-        with self._lock:
+        with self._changed:
             self._cut.difference_update(names)
 
     def counts(self) -> Counts:
-        with self._lock:
+        with self._changed:
             return msgspec.structs.replace(self._counts, struck=self._counts.struck.copy())
 
     def close(self) -> None:
         """Forget the packets that are late."""
-        self._clock.close()
+        with self._changed:
+            self._closed = True
+            self._late.clear()
+            self._changed.notify()
 
     def post(self, to: WorkerId, packet: Packet) -> None:
         """Send *packet* as far as the rules let it through."""
-        with self._lock:
+        with self._changed:
             leaving, late = self._fate(to, packet)
         for _ in range(leaving):
             self._leave([(to, packet)])
-        for each in late:
-            self._clock.add(each)
+        if late:  # only now: this packet has overtaken some of them
+            with self._changed:
+                self._postpone(late)
 
     # ---- the fate of a packet; under the lock
 
@@ -132,22 +138,47 @@ class Gate:
             self._dice[to] = random.Random(f"{self._seed} {self._me.name} {to}")  # noqa: S311 - faults must repeat, not be secret
         return self._dice[to]
 
-    # ---- late packets; in the clock's thread
+    # ---- late packets, in a thread that begins with the first of them
 
-    def _leave_late(self, late: _Late) -> None:
-        with self._lock:
-            if late.left:
-                return
-            late.left = True
-            waiting = self._held.get(late.to, [])
-            if late in waiting:
-                waiting.remove(late)
-                if not waiting:
-                    del self._held[late.to]
-            if late.to.name in self._cut:
-                self._counts.cut += 1
-                return
-        self._leave([(late.to, late.packet)])
+    def _postpone(self, late: list[_Late]) -> None:
+        if self._closed:
+            return
+        for each in late:
+            heapq.heappush(self._late, (each.due, next(self._numbers), each))
+        if not self._runs:
+            with contextlib.suppress(RuntimeError):  # none now: the next packet tries again
+                threading.Thread(target=self._run, name="farref faults", daemon=True).start()
+                self._runs = True
+        self._changed.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if self._closed:
+                    return
+                pause = self._late[0][0] - time.monotonic() if self._late else None
+                if pause is None or pause > 0:
+                    self._changed.wait(pause)
+                    continue
+                late = heapq.heappop(self._late)[2]
+                leaves = self._leaves(late)
+            if leaves:
+                with contextlib.suppress(Exception):  # lost, like any packet that cannot be sent
+                    self._leave([(late.to, late.packet)])
+
+    def _leaves(self, late: _Late) -> bool:
+        """Whether *late*, which is due, has not left and is let through. Under the lock."""
+        if late.left:
+            return False
+        late.left = True
+        waiting = self._held.get(late.to, [])
+        if late in waiting:
+            waiting.remove(late)
+            if not waiting:
+                del self._held[late.to]
+        cut = late.to.name in self._cut
+        self._counts.cut += cut
+        return not cut
 
 
 def kinds_of(packet: Packet) -> frozenset[str]:
@@ -163,45 +194,3 @@ class _Late(msgspec.Struct, eq=False):
     to: WorkerId
     packet: Packet
     left: bool = False
-
-
-class _Clock:
-    """A thread that sends packets when they are due. It begins with the first packet."""
-
-    def __init__(self, leave: Any) -> None:
-        self._leave = leave
-        self._changed = Condition()
-        self._waiting: list[tuple[float, int, _Late]] = []
-        self._numbers = itertools.count()
-        self._running = False
-        self._closed = False
-
-    def add(self, late: _Late) -> None:
-        with self._changed:
-            if self._closed:
-                return
-            heapq.heappush(self._waiting, (late.due, next(self._numbers), late))
-            if not self._running:
-                with contextlib.suppress(RuntimeError):  # none now: the next packet tries again
-                    threading.Thread(target=self._run, name="farref faults", daemon=True).start()
-                    self._running = True
-            self._changed.notify()
-
-    def close(self) -> None:
-        with self._changed:
-            self._closed = True
-            self._waiting.clear()
-            self._changed.notify()
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                if self._closed:
-                    return
-                pause = self._waiting[0][0] - time.monotonic() if self._waiting else None
-                if pause is None or pause > 0:
-                    self._changed.wait(pause)
-                    continue
-                late = heapq.heappop(self._waiting)[2]
-            with contextlib.suppress(Exception):  # lost, like any packet that cannot be sent
-                self._leave(late)

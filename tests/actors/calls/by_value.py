@@ -5,7 +5,7 @@ this file, and reads the cases that were wrong.
 """
 
 # mypy: ignore-errors
-# ruff: noqa: B023, F821, PERF401, PLW0603, RUF012, RUF015, T201 - it is a notebook
+# ruff: noqa: B023, F821, PLW0603, RUF012, RUF015, T201 - it is a notebook
 from __future__ import annotations
 
 import abc
@@ -13,7 +13,6 @@ import dataclasses
 import functools
 import json
 import sys
-import threading
 import time
 import typing
 
@@ -680,29 +679,6 @@ def fetched(ref):
 
 def fetched_and_called(ref, number):
     return ref.to_here()[number]()
-
-
-@case
-def many_threads(on):
-    boxes, wrong = [remote(on, Counted, (i,)) for i in range(2)], []
-
-    def use(i):
-        for _ in range(50):
-            if boxes[i].rpc_sync().get() != i:
-                wrong.append(i)
-
-    def send(name):
-        for n in range(50):
-            if rpc_sync(name, through, (on, n)) != n:
-                wrong.append(name)
-
-    threads = [threading.Thread(target=use, args=(i,)) for i in range(2)]
-    threads += [threading.Thread(target=send, args=(name,)) for name in "CD"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    yield wrong, []
 
 
 def rewritten():

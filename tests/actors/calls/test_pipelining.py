@@ -11,7 +11,7 @@ import farref
 from farref import OwnerDiedError, RRef, System
 from farref.trace.records import load
 
-from ..handles.test_aliases import aliases, identity, kill, mortal, sent
+from ..handles.test_aliases import aliases, held_at, identity, kill, mortal, sent
 from ..helpers import hold, make_box, until
 
 if TYPE_CHECKING:
@@ -159,14 +159,17 @@ def test_a_call_that_waits_behind_an_alias_can_be_cancelled(
     assert ref.rpc_sync().heard() == [1]
 
 
-@pytest.mark.parametrize("victim", ["B", "C"])
-def test_pipelined_calls_fail_when_an_owner_dies(mortal: System, gate: Path, victim: str) -> None:
-    ref = aliases("BC", make_log, gate)
-    call, made, later = ref.rpc_async().say(1), ref.remote().say(2), ref.remote().say(3)
+@pytest.mark.parametrize("victim", ["B", "C", "D"])
+def test_requests_on_a_chain_fail_when_an_owner_dies(
+    mortal: System, gate: Path, victim: str
+) -> None:
+    ref = aliases("BCD", make_log, gate)
+    call, fetch = ref.rpc_async().say(1), ref.future()
+    made, later = ref.remote().say(2), ref.remote().say(3)
     chained = later.remote().say(4)
-    assert until(mortal, lambda: mortal.counters()["C"].served > 0)  # or B could not ask C
+    assert until(mortal, lambda: len(held_at("D")) == 1)  # or B and C could not ask
     kill(victim)
-    for wait in (call.result, made.to_here, later.to_here, chained.to_here):
+    for wait in (call.result, fetch.result, *(it.to_here for it in (made, later, chained, ref))):
         with pytest.raises(OwnerDiedError):
             wait()
 

@@ -40,7 +40,7 @@ from farref.testing import Faults, counts, drop, duplicate
 
 from ...bases import PROCESSES
 from ...marks import SHARED_MEMORY
-from ...pressing import Pressing, pressed
+from ...pressing import Pressing, Ringing, pressed, rung
 from ...stopping import stop, stopped
 from ...waiting import eventually
 from ..core.interrupting import Interrupting
@@ -644,26 +644,44 @@ def test_the_next_value_is_written_to_the_last_ones_memory(
     assert look(b)[0] == 1
 
 
-def pressing(size: int) -> list[Any]:
-    return [sevens(size), Pressing()]
+def interruptible(size: int) -> list[Any]:
+    return [sevens(size), Pressing(), Ringing()]
 
 
-def pressing_frozen(size: int) -> RRef[list[Any]]:
-    return RRef(pressing(size), frozen=True)
+def interruptible_frozen(size: int) -> RRef[list[Any]]:
+    return RRef(interruptible(size), frozen=True)
+
+
+@pytest.fixture
+def alarm() -> Iterator[None]:
+    """A handler of SIGALRM that raises, as that of a deadline."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, late)
+    yield
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.processes
+@pytest.mark.usefixtures("alarm")
 @pytest.mark.parametrize("size", [100, SIZE])
 def test_an_interrupted_result_asks_again(processes: System, size: int) -> None:
     futures = [
-        farref.rpc_async("B", pressing, args=(size,)),
-        farref.rpc_sync("B", pressing_frozen, args=(size,)).future(),
+        farref.rpc_async("B", interruptible, args=(size,)),
+        farref.rpc_sync("B", interruptible_frozen, args=(size,)).future(),
     ]
+    interrupts: dict[type[BaseException], list[None]] = {
+        KeyboardInterrupt: pressed,
+        TimeoutError: rung,
+    }
     for future in futures:
         assert until(processes, future.done)
-        pressed.append(None)
-        with pytest.raises(KeyboardInterrupt):
-            future.result()
+        for error, left in interrupts.items():
+            left.append(None)
+            with pytest.raises(error):
+                future.result()
         assert total(future.result()[0]) == 7 * size
 
 
@@ -739,37 +757,6 @@ def test_threads_of_several_processes(processes: System) -> None:
     assert {call.result() for call in calls} == {7 * SIZE}
     del frozen, plain, calls
     assert_freed(processes, "B", "C", "D")
-
-
-@shared_by_processes
-def test_a_tiny_dev_shm_is_enough() -> None:
-    """Segments are no files in /dev/shm, so containers with only 64 kB of it have them too."""
-    code = """
-        import os, farref
-        from tests.actors.calls.test_values import *
-        if __name__ == "__main__":
-            assert os.statvfs("/dev/shm").f_blocks * 4096 <= 65536
-            with farref.System() as system:
-                system.worker("B")
-                ref = farref.remote("B", sevens, (1 << 23,), frozen=True)
-                value = ref.to_here()
-                print(total(value), look(), flush=True)
-    """
-    if os.geteuid() != 0:
-        pytest.skip("only root may mount")
-    mount = "mount -t tmpfs -o size=64k tmpfs /dev/shm"
-    script = ["unshare", "-m", "sh", "-c", f'{mount} && exec "$0" -c "$1"', sys.executable]
-    done = subprocess.run(
-        [*script, textwrap.dedent(code)],
-        cwd=Path(__file__).parents[3],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    if "unshare" in done.stderr or "mount:" in done.stderr:
-        pytest.skip(done.stderr)
-    assert done.stdout == f"{7 << 23} (0, 1)\n", done.stderr
 
 
 # ---- slots

@@ -343,21 +343,6 @@ def test_the_middle_may_die_once_its_ends_know_each_other(mortal: System) -> Non
     assert ref.rpc_sync().get() == "there"
 
 
-@pytest.mark.parametrize("victim", ["B", "C", "D"])
-def test_a_chain_that_dies_before_it_is_known_is_an_error(
-    mortal: System, gate: Path, victim: str
-) -> None:
-    ref = aliases("BCD", hold, gate)
-    future, call = ref.future(), ref.rpc_async().get()
-    assert until(mortal, lambda: len(held_at("D")) == 1)
-    kill(victim)
-    for each in (future, call):
-        with pytest.raises(OwnerDiedError):
-            each.result()
-    with pytest.raises(OwnerDiedError):
-        ref.to_here()
-
-
 def test_when_the_owner_of_the_value_dies_every_alias_says_so(mortal: System) -> None:
     fetched, fresh = aliases("BCD"), aliases("BCD")
     fetched.to_here()

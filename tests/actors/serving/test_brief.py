@@ -184,6 +184,11 @@ def test_a_job_that_raises_frees_its_place(pool: Pool, caplog: pytest.LogCapture
 # ---- in what order
 
 
+def test_a_job_that_is_offered_does_not_pass_those_that_wait(pool: Pool) -> None:
+    pool.add(print)
+    assert not pool.enter()
+
+
 @pytest.mark.parametrize("move", [Brief.do, Brief.disperse])
 def test_a_job_that_comes_while_an_earlier_one_goes_to_the_pool_begins_after_it(
     brief: Brief, move: Callable[[Brief], None]
