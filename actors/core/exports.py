@@ -12,15 +12,12 @@ from weakref import WeakValueDictionary
 from msgspec.structs import replace
 
 from ...protocol.errors import ProtocolError
-from ...protocol.exports import ITEMS, ExportCache, SentExports
+from ...protocol.exports import ExportCache, SentExports
 from ...protocol.ids import WorkerId
 from ...protocol.messages import Cargo, Flow, Message
 from ...serialization.definitions import Definition, Exported
 
 Pair = tuple[WorkerId, Flow]
-
-_AT = tuple(map(Exported, range(ITEMS)))
-"""Each index alone: nearly every message has one of these."""
 
 
 class Exports:
@@ -45,7 +42,9 @@ class Exports:
         rows, size = [], 0
         for each in message.cargo.payload.functions:
             index, new = sent.export(each.name, len(each.data))
-            rows.append(Exported(index, each.origin, each.number, each.data) if new else _AT[index])
+            rows.append(
+                Exported(index, each.origin, each.number, each.data) if new else Exported(index)
+            )
             size += len(each.data) if new else 0
         return _with(message, tuple(rows)), size
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from typing import TYPE_CHECKING, Any
 
+import farref
+from farref import RefActor, RRef
 from farref.actors.core.current import frame
 from farref.testing import assert_nothing_held, references_everywhere, until
 from farref.testing.held import PATIENCE, list_references
@@ -62,6 +66,11 @@ def make_box(content: Any = None) -> Box:
     return Box(content)
 
 
+def kill(name: str) -> None:
+    """Kill the process of the worker *name*."""
+    os.kill(farref.rpc_sync(name, os.getpid), signal.SIGKILL)
+
+
 def hog(seconds: float) -> float:
     """Hold the interpreter in one call; returns the seconds that it took."""
     numbers = 1_000_000
@@ -72,3 +81,21 @@ def hog(seconds: float) -> float:
         if took >= seconds:
             return took
         numbers *= 2
+
+
+PLACES = ("worker", "actor", "program")
+"""Where an object of a test may live."""
+
+
+def made_at(system: System, place: str, kind: type, *args: Any) -> RRef[Any]:
+    """An object of *kind* at one of `PLACES`."""
+    if place == "actor":
+        made: RRef[Any] = system.ask(system.create(Owner), (kind, args))
+        return made
+    return farref.remote("B", kind, args) if place == "worker" else RRef(kind(*args))
+
+
+class Owner(RefActor):
+    def receiveMsg_tuple(self, message: tuple[type, tuple[Any, ...]], sender: Any) -> None:
+        kind, args = message
+        self.send(sender, RRef(kind(*args)))

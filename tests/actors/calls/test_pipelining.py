@@ -11,8 +11,8 @@ import farref
 from farref import OwnerDiedError, RRef, System
 from farref.trace.records import load
 
-from ..handles.test_aliases import aliases, held_at, identity, kill, mortal, sent
-from ..helpers import hold, make_box, until
+from ..handles.test_aliases import aliases, held_at, identity, mortal, sent
+from ..helpers import hold, kill, make_box, until
 
 if TYPE_CHECKING:
     from pathlib import Path

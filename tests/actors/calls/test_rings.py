@@ -24,15 +24,28 @@ from ...waiting import eventually
 from ..helpers import assert_nothing_held, hold, until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-WAITS = (
-    *("method", "future", "function", "fetch", "aget", "chained", "every"),
-    *("by value", "creation"),
-    *("function that fetches", "function that calls"),
-)
-"""The ways in which one object waits for the next; see `Node`."""
-AWAITS = ("await", "await function", "await value")
+WAITS: dict[str, Callable[[RRef[Any]], Any]] = {
+    "method": lambda it: it.rpc_sync().end(),
+    "future": lambda it: it.rpc_async().end().result(),
+    "function": lambda it: farref.rpc_async("C", ask, (it,)).result(),
+    "fetch": lambda it: it.to_here().end(),
+    "aget": lambda it: farref.get([it])[0].end(),
+    "chained": lambda it: it.rpc_async().end().then(lambda future: future.result()).result(),
+    "every": lambda it: farref.wait([it], timeout=20)[0][0].to_here(timeout=20).end(),
+    "by value": lambda it: farref.rpc_async("B", Node.end, (it,), resolve=True).result(),
+    "creation": lambda it: it.remote().end().to_here(),
+    "function that fetches": lambda it: farref.rpc_async("C", ask_copy, (it,)).result(),
+    "function that calls": lambda it: farref.rpc_async("C", call_asker, (it,)).result(),
+}
+"""The ways in which one object waits for the next."""
+AWAITS: dict[str, Callable[[RRef[Any]], Any]] = {
+    "await": lambda it: it.rpc_async().end(),
+    "await function": lambda it: farref.rpc_async("C", ask_and_await, (it,)),
+    "await value": lambda it: it,
+}
 """The ways in which one object awaits the next: it takes other calls meanwhile."""
 
 
@@ -59,44 +72,14 @@ class Node:
 
     def go(self, place: Path, count: int, how: str) -> Any:
         meet(place, count)
-        following = self.next
-        assert following is not None
-        match how:
-            case "method":
-                return following.rpc_sync().end()
-            case "future":
-                return following.rpc_async().end().result()
-            case "function":
-                return farref.rpc_async("C", ask, (following,)).result()
-            case "function that fetches":
-                return farref.rpc_async("C", ask_copy, (following,)).result()
-            case "function that calls":
-                return farref.rpc_async("C", call_asker, (following,)).result()
-            case "chained":
-                return following.rpc_async().end().then(lambda future: future.result()).result()
-            case "fetch":
-                return following.to_here().end()
-            case "aget":
-                return farref.get([following])[0].end()
-            case "every":
-                ready, _ = farref.wait([following], timeout=20)
-                return ready[0].to_here(timeout=20).end()
-            case "by value":
-                return farref.rpc_async("B", Node.end, (following,), resolve=True).result()
-            case _:
-                return following.remote().end().to_here()
+        assert self.next is not None
+        return WAITS[how](self.next)
 
     async def go_on(self, place: Path, count: int, how: str) -> Any:
         meet(place, count)
-        following = self.next
-        assert following is not None
-        match how:
-            case "await":
-                return await following.rpc_async().end()
-            case "await function":
-                return await farref.rpc_async("C", ask_and_await, (following,))
-            case _:
-                return (await following).end()
+        assert self.next is not None
+        found = await AWAITS[how](self.next)
+        return found.end() if how == "await value" else found
 
 
 def ask(node: RRef[Node]) -> Any:
@@ -160,7 +143,7 @@ def take_apart(nodes: list[RRef[Node]]) -> None:
 
 
 RINGS = [
-    *(("BC", (how,)) for how in WAITS + AWAITS),
+    *(("BC", (how,)) for how in (*WAITS, *AWAITS)),
     *(("B.C", (how,)) for how in ("method", "fetch")),
     ("BBBB", ("method",)),
     ("B.C", ("method", "await", "fetch")),
@@ -171,7 +154,7 @@ RINGS = [
 def test_of_a_ring_one_is_refused_unless_one_awaits(
     system: System, where: str, ways: tuple[str, ...], tmp_path: Path
 ) -> None:
-    nodes, refusals = ring_at(where), int(not set(ways) & {*AWAITS})
+    nodes, refusals = ring_at(where), int(not set(ways) & AWAITS.keys())
     values, refused = outcomes(set_out(nodes, tmp_path, *ways))
     assert values == ["end"] * (len(where) - refusals)
     assert len(refused) == refusals

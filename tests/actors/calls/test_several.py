@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +11,7 @@ import pytest
 import farref
 from farref import OwnerDiedError, RRef
 
-from ..helpers import Box, hold, make_box, references_everywhere, until
+from ..helpers import Box, hold, kill, make_box, references_everywhere, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -182,10 +180,9 @@ def test_the_cost_is_one_creation_more_than_results(system: System) -> None:
 
 def test_the_death_of_the_callee_is_the_death_of_all(process_system: System) -> None:
     process_system.worker("B")
-    pid = farref.rpc_sync("B", os.getpid)
     refs = farref.remote("B", several, (1, 2), num_returns=2)
     assert farref.get(refs) == [1, 2]
-    os.kill(pid, signal.SIGKILL)
+    kill("B")
     for ref in refs:
         with pytest.raises(OwnerDiedError):
             until(process_system, partial(_gone, ref))

@@ -793,7 +793,7 @@ def test_one_slot_or_two_are_enough_for_one_reader(slotted: System) -> None:
 @shared_by_processes
 def test_the_slots_of_a_dead_worker_are_let_go_of(slotted: System) -> None:
     assert until(slotted, has_slot)
-    os.kill(pid_of("B"), signal.SIGKILL)
+    kill(pid_of("B"))
     assert until(slotted, lambda: look(os.getpid()) == (0, 0))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +12,7 @@ from farref import System
 from farref.testing import assert_nothing_held
 
 from ...waiting import eventually
-from ..helpers import PATIENCE, hold
+from ..helpers import PATIENCE, hold, kill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +87,7 @@ def test_what_is_dropped_while_it_is_waited_for_goes_once_it_is_there(
 def test_a_death_ends_a_question_that_nobody_waits_for_just_now(system: System, gate: Path) -> None:
     ref = farref.remote("C", hold, (gate,))
     assert farref.wait([ref], timeout=0) == ([], [ref])
-    os.kill(farref.rpc_sync("C", os.getpid), signal.SIGKILL)
+    kill("C")
     assert farref.wait([ref]) == ([ref], [])
     with pytest.raises(farref.OwnerDiedError):
         ref.to_here()

@@ -25,6 +25,7 @@ from farref import (
     System,
     SystemDownError,
     WorkerDiedError,
+    WouldBlockError,
 )
 from farref.actors.shells import mailbox
 from farref.actors.values import packing
@@ -32,7 +33,7 @@ from farref.protocol.messages import Cargo
 from farref.serialization.payload import Payload
 
 from ...waiting import PATIENCE, eventually
-from ..helpers import assert_nothing_held, until
+from ..helpers import assert_nothing_held, hold, until
 from .interrupting import Finalizing, Interrupting
 from .test_interrupts import call
 
@@ -484,3 +485,21 @@ def test_a_packet_that_leaves_when_its_system_has_ended_is_no_error(
     caplog.clear()
     post(held)
     assert not caplog.records
+
+
+@pytest.mark.processes
+def test_a_finalizer_that_calls_while_its_thread_passes_the_lead_on_is_refused(gate: Path) -> None:
+    """The thread that receives its answer would need the lock that this thread has."""
+    with System("farrefBase", timeout=PATIENCE) as system:
+        system.worker("B")
+        system.worker("C")
+        port: Any = system._port
+        lead = port._loop.leadership
+        waiter = in_thread(lambda: farref.rpc_sync("B", hold, (gate,)))
+        assert until(system, lambda: lead.leader == waiter.ident)
+        try:
+            with lead._lock, pytest.raises(WouldBlockError, match="a finalizer for example"):
+                farref.rpc_sync("C", hold, (gate,), timeout=5)
+        finally:
+            gate.touch()
+            waiter.join(PATIENCE)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,7 +15,7 @@ from farref import AliasCycleError, OwnerDiedError, RefActor, RRef, System, refe
 from farref.trace.records import load
 
 from ...waiting import eventually
-from ..helpers import Box, hold, make_box, references_everywhere, until
+from ..helpers import Box, hold, kill, make_box, references_everywhere, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -317,10 +315,6 @@ def test_a_cycle_that_nobody_waits_for_is_freed(chain_system: System) -> None:
 
 
 # ---- deaths
-
-
-def kill(name: str) -> None:
-    os.kill(farref.rpc_sync(name, os.getpid), signal.SIGKILL)
 
 
 @pytest.fixture

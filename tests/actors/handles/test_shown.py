@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +10,7 @@ import pytest
 import farref
 from farref import RRef, System
 
-from ..helpers import hold, until
+from ..helpers import hold, kill, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +41,7 @@ def test_a_reference_that_could_not_be_made_has_a_repr() -> None:
 def test_a_reference_of_a_dead_owner_says_so(process_system: System) -> None:
     process_system.worker("B")
     ref = farref.remote("B", dict)
-    os.kill(farref.rpc_sync("B", os.getpid), signal.SIGKILL)
+    kill("B")
     assert until(process_system, lambda: "whose owner is dead" in repr(ref)), repr(ref)
     assert str(ref.id) in repr(ref)
 

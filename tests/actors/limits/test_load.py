@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -41,6 +42,32 @@ def test_many_threads_of_the_program(system: System) -> None:
 class Echo(RefActor):
     def receiveMsg_tuple(self, message: tuple[Any, ...], sender: ActorAddress) -> None:
         self.send(sender, message)
+
+
+class Counter(RefActor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def receiveMsg_int(self, message: int, sender: ActorAddress) -> None:
+        assert message == self.count
+        self.count += 1
+
+    def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
+        self.send(sender, self.count)
+
+
+def test_who_sends_too_much_waits_and_nothing_is_lost(
+    system: System, limits: Callable[[dict[str, object]], None]
+) -> None:
+    limits({"actors.calls.calls.MAX_BACKLOG": 100})
+    actor = system.create(Counter)
+    before, most = farref.counters().backlog, 0
+    for number in range(1000):
+        system.tell(actor, number)
+        most = max(most, farref.counters().backlog - before)
+    assert most <= 101
+    assert until(system, lambda: system.ask(actor, "count") == 1000)
 
 
 @pytest.mark.processes

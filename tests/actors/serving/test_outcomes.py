@@ -7,20 +7,19 @@ import itertools
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 import farref
-from farref import FarrefError, FetchTimeoutError, Future, RefActor, RRef, System
+from farref import FarrefError, FetchTimeoutError, Future, RRef, System
 from farref.testing import references_everywhere
 
-from ..helpers import until
+from ..helpers import PLACES, made_at, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    pass
 
-PLACES = ("worker", "actor", "program")
 everywhere = pytest.mark.parametrize("place", PLACES)
 
 
@@ -81,20 +80,6 @@ class BatchServer:
         return [self.future]
 
 
-class OwningActor(RefActor):
-    def receiveMsg_int(self, batch: int, sender: Any) -> None:
-        self.send(sender, RRef(BatchServer(batch)))
-
-
-def server_at(system: System, place: str, batch: int) -> RRef[Any]:
-    ways: dict[str, Callable[[], RRef[BatchServer]]] = {
-        "worker": lambda: farref.remote("B", BatchServer, (batch,)),
-        "program": lambda: RRef(BatchServer(batch)),
-        "actor": lambda: system.ask(system.create(OwningActor), batch),
-    }
-    return ways[place]()
-
-
 def unanswered(system: System, server: RRef[BatchServer]) -> int:
     """The calls on the object that have no answer."""
     rows = itertools.chain(*references_everywhere(system).values())
@@ -105,7 +90,7 @@ def unanswered(system: System, server: RRef[BatchServer]) -> int:
 @everywhere
 @pytest.mark.parametrize("method", ["update", "update_later", "future_later"])
 def test_a_batching_parameter_server(system: System, place: str, method: str) -> None:
-    server = server_at(system, place, 4)
+    server = made_at(system, place, BatchServer, 4)
     for total in (10, 20):
         futures = [getattr(server.rpc_async(), method)(value) for value in (1, 2, 3, 4)]
         assert [future.result() for future in futures] == [total] * 4
@@ -113,7 +98,7 @@ def test_a_batching_parameter_server(system: System, place: str, method: str) ->
 
 @everywhere
 def test_no_thread_waits_for_it(system: System, place: str) -> None:
-    server = server_at(system, place, 1000)
+    server = made_at(system, place, BatchServer, 1000)
     before = server.rpc_sync().threads()
     futures = [server.rpc_async().update(1) for _ in range(999)]
     assert until(system, lambda: server.rpc_sync().waiting() == 999)
@@ -125,7 +110,7 @@ def test_no_thread_waits_for_it(system: System, place: str) -> None:
 
 @everywhere
 def test_the_future_of_a_call_may_be_returned(system: System, place: str) -> None:
-    server = server_at(system, place, 2)
+    server = made_at(system, place, BatchServer, 2)
     assert server.rpc_sync().of_a_call("C") == 32
     assert server.rpc_sync().chained("C") == 33
     assert server.rpc_sync().of_an_executor() == 32
@@ -134,7 +119,7 @@ def test_the_future_of_a_call_may_be_returned(system: System, place: str) -> Non
 
 @everywhere
 def test_an_answer_that_nobody_can_set_is_an_error(system: System, place: str) -> None:
-    server = server_at(system, place, 2)
+    server = made_at(system, place, BatchServer, 2)
     with pytest.raises(FarrefError, match="forgotten before anybody had set it"):
         server.rpc_sync().forget()
     assert server.rpc_sync().waiting() == 0
@@ -151,7 +136,7 @@ def test_a_future_that_is_never_set_ends_by_the_timeout(system: System) -> None:
 @everywhere
 def test_a_cancelled_call_does_not_wait_for_it(system: System, place: str) -> None:
     """The others do: it is the answer to all of them, so it is not cancelled itself."""
-    server = server_at(system, place, 2)
+    server = made_at(system, place, BatchServer, 2)
     first, second = server.rpc_async().keep(), server.rpc_async().keep()
     ends = 2 if place == "program" else 1  # the caller's, and the owner's
     assert until(system, lambda: unanswered(system, server) == 2 * ends)

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import farref
-from farref import RefActor, RRef, SelfWaitError, System, WouldBlockError, on
+from farref import RRef, SelfWaitError, System, WouldBlockError, on
 
-from ..helpers import assert_nothing_held, until
+from ..helpers import PLACES, assert_nothing_held, made_at, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from farref import Future
 
-PLACES = ("worker", "actor", "program")
 number: contextvars.ContextVar[int] = contextvars.ContextVar("number", default=0)
 
 
@@ -172,23 +171,6 @@ def count_of(signal: RRef[Signal]) -> Any:
     return signal.rpc_sync().count()
 
 
-class Keeper(RefActor):
-    """An actor that owns a `Signal`."""
-
-    def receiveMsg_str(self, _: str, sender: Any) -> None:
-        self.send(sender, RRef(Signal()))
-
-
-def signal_at(system: System, place: str) -> RRef[Any]:
-    if place in ("worker", "not serial"):
-        return farref.remote("B", Signal, serial=place == "worker")
-    if place == "program":
-        return RRef(Signal())
-    actor = system.create(Keeper)
-    made: RRef[Signal] = system.ask(actor, "make one")
-    return made
-
-
 everywhere = pytest.mark.parametrize("place", PLACES)
 
 
@@ -199,7 +181,7 @@ def wait_until(system: System, signal: RRef[Signal], count: int) -> None:
 @everywhere
 def test_others_run_while_methods_await(system: System, place: str) -> None:
     """The methods begin in order, each before another one ends."""
-    signal = signal_at(system, place)
+    signal = made_at(system, place, Signal)
     futures = [signal.rpc_async().wait(name) for name in range(5)]
     wait_until(system, signal, 5)  # a plain method, while five others await
     assert not any(future.done() for future in futures)
@@ -211,7 +193,11 @@ def test_others_run_while_methods_await(system: System, place: str) -> None:
 @pytest.mark.parametrize("place", [*PLACES, "not serial"])
 def test_a_plain_method_may_set_an_event(system: System, place: str) -> None:
     """The loop sleeps when the event is set in another thread."""
-    signal = signal_at(system, place)
+    signal = (
+        farref.remote("B", Signal, serial=False)
+        if place == "not serial"
+        else made_at(system, place, Signal)
+    )
     futures = [signal.rpc_async().wait(name) for name in range(3)]
     wait_until(system, signal, 3)
     signal.rpc_sync().send_plainly()
@@ -220,14 +206,14 @@ def test_a_plain_method_may_set_an_event(system: System, place: str) -> None:
 
 @everywhere
 def test_a_method_may_await_its_own_object(system: System, place: str) -> None:
-    signal = signal_at(system, place)
+    signal = made_at(system, place, Signal)
     assert signal.rpc_sync().call_back(signal) == (0, True)
     assert signal.rpc_sync().call_back_through("C", signal) == 0
 
 
 @everywhere
 def test_what_would_wait_for_itself_is_refused(system: System, place: str) -> None:
-    signal = signal_at(system, place)
+    signal = made_at(system, place, Signal)
     with pytest.raises(SelfWaitError):
         signal.rpc_sync().wait_for_itself(signal)
     with pytest.raises(WouldBlockError):
@@ -236,7 +222,7 @@ def test_what_would_wait_for_itself_is_refused(system: System, place: str) -> No
 
 @everywhere
 def test_asyncio_works_in_it(system: System, place: str) -> None:
-    signal = signal_at(system, place)
+    signal = made_at(system, place, Signal)
     assert signal.rpc_sync().with_timeout() == "late"
     assert signal.rpc_sync().cancels_itself() == "cancelled"
     assert signal.rpc_sync().gathers() == [1, 2, 3, 4]
@@ -250,7 +236,7 @@ def test_asyncio_works_in_it(system: System, place: str) -> None:
 
 @everywhere
 def test_neither_the_object_nor_its_tasks_run_in_two_threads(system: System, place: str) -> None:
-    signal = signal_at(system, place)
+    signal = made_at(system, place, Signal)
     futures = [signal.rpc_async().step_in_tasks(10) for _ in range(2)]
     futures += [signal.rpc_async().step() for _ in range(40)]
     assert [future.result() for future in futures] == [50] * 2 + [1] * 40
@@ -262,7 +248,7 @@ def test_neither_the_object_nor_its_tasks_run_in_two_threads(system: System, pla
 
 @everywhere
 def test_thousand_that_await_take_no_threads(system: System, place: str) -> None:
-    signal = signal_at(system, place)
+    signal = made_at(system, place, Signal)
     before = signal.rpc_sync().threads()
     futures = [signal.rpc_async().wait(name) for name in range(1000)]
     wait_until(system, signal, 1000)
