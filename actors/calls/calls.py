@@ -580,7 +580,12 @@ class Calls(Internal):
         core, cargo = self._core, message.cargo
         payload: Any = cargo.payload
         if is_answer(payload):
-            future = self._ask_answered(payload.tag[1])
+            number = payload.tag[1]
+            with core.lock:  # otherwise `end` might fail it too
+                _, left = self._asks.get(number, (None, None))
+                future = left.popleft() if left else None
+                if future is not None and not left:
+                    del self._asks[number]
             if future is not None:
                 future.finish(cargo=cargo)
                 return
@@ -590,17 +595,6 @@ class Calls(Internal):
             self._give(cargo, ReplyAddress(address, tag[1]) if isinstance(tag, tuple) else address)
             return
         core.discards.message(cargo.descriptors)
-
-    def _ask_answered(self, number: int) -> Future[Any] | None:
-        """The future of an ask, if any code still waits for it."""
-        with self._core.lock:  # otherwise `end` might fail it too
-            _, left = self._asks.get(number, (None, None))
-            if left is None:
-                return None
-            first = left.popleft()
-            if not left:
-                del self._asks[number]
-        return first
 
     def died(self, dead: WorkerId) -> None:
         """The actor *dead* died and answers no asks any more."""

@@ -784,10 +784,16 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             cargo = self._cargo
             if cargo is not None:
                 try:
+                    frozen = None
                     if getattr(cargo.payload, "frozen", False):
-                        self._take_frozen(cargo)
-                    else:
+                        frozen = self._packer.open_frozen(cargo)
+                    if frozen is None:
                         self._result = self._packer.open(cargo, again=True)
+                    else:
+                        self._result = frozen.thaw()
+                        keeper = self.asker() if self.asker else None
+                        if keeper is not None:
+                            keeper._frozen = frozen
                 except Exception as error:
                     pass_on(error)  # an interrupt is not an answer: asking again opens it
                     # Without the frames on the way here: they hold the message, and so this future.
@@ -801,13 +807,6 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             self._taken = True
         if self.asked is not None:
             self.asked.over(self._exception)
-
-    def _take_frozen(self, cargo: Cargo) -> None:
-        frozen = self._packer.open_frozen(cargo)
-        self._result = self._packer.open(cargo) if frozen is None else frozen.thaw()
-        keeper = self.asker() if frozen is not None and self.asker else None
-        if keeper is not None:
-            keeper._frozen = frozen
 
     def on_answer(self, *, keep: bool, then: Callable[[object], object] = bool) -> None:
         """A wait gets its answer. If *keep*, the handle may keep a frozen value that came with it.

@@ -86,25 +86,6 @@ def test_the_thread_that_waits_receives_the_reply(ours: System) -> None:
     assert until(ours, lambda: farref.rpc_sync("B", who_receives, ("C",)) == (POOL, POOL))
 
 
-def note(order: RRef[list[int]], number: int, seconds: float = 0.0) -> None:
-    time.sleep(seconds)
-    order.local_value().append(number)
-
-
-def note_slowly(order: RRef[list[int]], number: int) -> None:
-    note(order, number, 0.005)
-
-
-def test_one_thread_keeps_the_order(ours: System) -> None:
-    ours.worker("one", threads=1)
-    order = farref.remote("one", list)
-    farref.wait([order])
-    kinds = [note if number % 3 else note_slowly for number in range(30)]
-    calls = [farref.rpc_async("one", kind, (order, n)) for n, kind in enumerate(kinds)]
-    assert [call.result() for call in calls] == [None] * 30
-    assert order.to_here() == list(range(30))
-
-
 def spin() -> None:
     while True:
         pass
