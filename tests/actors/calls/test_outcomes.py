@@ -46,17 +46,22 @@ def logged(system: System, caplog: pytest.LogCaptureFixture, number: int) -> lis
 
 
 @pytest.mark.parametrize(
-    ("ask", "said"),
+    ("ask", "log", "said"),
     [
-        (farref.rpc_async, r"nobody looked at the error of the reply of B to fail\(\) {}:\n"),
+        (
+            farref.rpc_async,
+            "core.notices",
+            r"nobody looked at the error of the reply of B to fail\(\) {}:\n",
+        ),
         (
             farref.remote,
+            "calls.unasked",
             r"nobody fetched the error of program/\d+, which fail\(\) {} was to make on B:\n",
         ),
     ],
 )
 def test_a_request_that_fails_and_is_dropped(
-    system: System, caplog: pytest.LogCaptureFixture, ask: Any, said: str
+    system: System, caplog: pytest.LogCaptureFixture, ask: Any, log: str, said: str
 ) -> None:
     ask("B", fail)
     (line,) = logged(system, caplog, 1)
@@ -65,7 +70,7 @@ def test_a_request_that_fails_and_is_dropped(
     assert "Traceback (most recent call last)" in line
     assert line.endswith("KeyError: 'broken'\n")
     (record,) = [each for each in caplog.records if each.name.startswith("farref.")]
-    assert (record.levelno, record.name) == (logging.ERROR, "farref.actors.core.notices")
+    assert (record.levelno, record.name) == (logging.ERROR, f"farref.actors.{log}")
 
 
 def test_other_calls_that_are_dropped(system: System, caplog: pytest.LogCaptureFixture) -> None:
