@@ -54,11 +54,16 @@ class Chosen:
         )
 
     def objects(self) -> dict[str, Object]:
+        concerned = {  # those that these endpoints hold or passed on
+            fork.rref
+            for fork in self._view.forks.values()
+            if self._workers & {fork.holder, fork.parent}
+        }
         return {
             rref: each
             for rref, each in self._view.objects.items()
             if (not self._refs or rref in self._refs)
-            and (not self._workers or self._workers & self._around(rref, each))
+            and (not self._workers or each.owner in self._workers or rref in concerned)
         }
 
     def forks(self) -> dict[str, Fork]:
@@ -72,11 +77,6 @@ class Chosen:
                 or self._workers & {each.holder, each.parent, objects[each.rref].owner}
             )
         }
-
-    def _around(self, rref: str, found: Object) -> set[str]:
-        """The endpoints that an object concerns: its owner, senders and holders of its forks."""
-        mine = (fork for fork in self._view.forks.values() if fork.rref == rref)
-        return {found.owner, *(end for fork in mine for end in (fork.holder, fork.parent))}
 
 
 def about(record: Record, view: View) -> frozenset[str]:

@@ -36,8 +36,6 @@ class Labels:
 
     def of(self, record: Record) -> tuple[str, ...]:
         """The labels of a message, the longest first. The picture takes the first that fits."""
-        if record.message not in LOOKS:
-            return (record.message.lower(),)  # from an older farref
         return _OWN.get(record.message, Labels._ways)(self, record)
 
     def _ways(self, record: Record) -> tuple[str, ...]:
@@ -112,15 +110,17 @@ class Labels:
         )
 
     def _look(self, record: Record) -> tuple[str, ...]:
-        rrefs = self._list(_texts(record.fields.get("rrefs")))
+        rrefs = self._list(record.fields.get("rrefs", ()))
         return f"who holds {rrefs}?", f"look at {rrefs}", "look"
 
     def _looked(self, record: Record) -> tuple[str, ...]:
-        grips = [each for each in record.fields.get("grips") or () if isinstance(each, dict)]
-        held = [(str(each.get("rref")), _texts(each.get("by"))) for each in grips]
-        values = [f"{self._names.id(rref)} by {self._list(by)}" for rref, by in held if by]
-        if not held:
+        grips = record.fields.get("grips")
+        if not grips:
             return "it is alive", "alive"
+        names = self._names
+        values = [
+            f"{names.id(each['rref'])} by {self._list(each['by'])}" for each in grips if each["by"]
+        ]
         if len(values) > FEW:
             return f"only values hold {len(values)}", "only values"
         return f"only values hold {', '.join(values)}", "only values"
@@ -209,10 +209,6 @@ class Labels:
         if len(each) > FEW:
             return f"{len(each)} references"
         return ", ".join(map(show or self._names.id, each))
-
-
-def _texts(found: object) -> list[str]:
-    return list(map(str, found)) if isinstance(found, list | tuple) else []
 
 
 _REFS = frozenset({"rref", "alias"})

@@ -15,6 +15,8 @@ rules always choose one, so the same recording always gives the same picture:
 
 from __future__ import annotations
 
+from collections import deque
+
 from .progress import Progress, silent
 from .records import Record, Recording, TraceError
 
@@ -34,11 +36,9 @@ def merge(recording: Recording, progress: Progress = silent) -> list[Record]:
 
 class _Merge:
     def __init__(self, steps: dict[str, list[Record]]) -> None:
-        self._steps = steps
-        self._next = dict.fromkeys(sorted(steps), 0)
+        self._left = {at: deque(steps[at]) for at in sorted(steps)}
         self._unsent = _unique(steps, "send")
-        self._received = _unique(steps, "receive")
-        for name, receipt in self._received.items():
+        for name, receipt in _unique(steps, "receive").items():
             sent = self._unsent.get(name)
             if sent is not None and sent.message != receipt.message:
                 raise TraceError(
@@ -49,19 +49,17 @@ class _Merge:
 
     def run(self, progress: Progress) -> list[Record]:
         merged: list[Record] = []
-        whole = sum(map(len, self._steps.values()))
+        whole = sum(map(len, self._left.values()))
         while True:
             progress(len(merged), whole)
             at = self._choose(merged[-1] if merged else None)
             if at is None:
                 break
-            record = self._steps[at][self._next[at]]
-            self._next[at] += 1
+            record = self._left[at].popleft()
             if record.kind == "send":
                 self._unsent.pop(record.name, None)
             merged.append(record)
-        stuck = [at for at in self._next if self._head(at) is not None]
-        if stuck:
+        if stuck := [at for at, left in self._left.items() if left]:
             raise TraceError(
                 f"the steps of {', '.join(stuck)} contradict each other: each waits for a message "
                 "that the other sends later; are these the files of one run?"
@@ -69,8 +67,8 @@ class _Merge:
         return merged
 
     def _head(self, at: str) -> Record | None:
-        steps, position = self._steps.get(at, ()), self._next.get(at, 0)
-        return steps[position] if position < len(steps) else None
+        left = self._left.get(at)
+        return left[0] if left else None
 
     def _choose(self, last: Record | None) -> str | None:
         if last is not None and last.kind == "send" and self._awaits(last):
@@ -78,7 +76,7 @@ class _Merge:
         if last is not None and self._rank(last.at) == 0:
             return last.at  # the effects of a message stand below it
         best: tuple[int, str] | None = None
-        for at in self._next:
+        for at in self._left:
             rank = self._rank(at)
             if rank is not None and (best is None or rank < best[0]):
                 best = rank, at

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterator
 
 from ..console import Console, Text
@@ -103,7 +102,8 @@ def summary(story: Story, look: Glyphs, named: int | None = None) -> Iterator[Te
         total = sum(counts.values())
         text = Text(f"{total:4} {plural(f'{name} message', total)}", style="bold")
         if counts:
-            text.append(f"  {_counts(counts, dot)}", style="not bold")
+            kinds = (f"{n} {LOOKS[kind].word}" for kind, n in sorted(counts.items()))
+            text.append(f"  {dot.join(kinds)}", style="not bold")
         yield text
     text = Text(f"{said.freed:4} of {counted(said.objects, 'object')} freed", style="bold")
     if not said.left and not said.went_on:
@@ -127,11 +127,6 @@ def summary(story: Story, look: Glyphs, named: int | None = None) -> Iterator[Te
         yield Text(f"     left out: {line}", style=QUIET)
     for line in said.missing:
         yield Text(f"     missing: {line}", style="color(167)")
-
-
-def _counts(counts: Counter[str], dot: str) -> str:
-    words = {kind: look.word for kind, look in LOOKS.items()}
-    return dot.join(f"{n} {words.get(kind, kind.lower())}" for kind, n in sorted(counts.items()))
 
 
 def _item(story: Story, row: Row, look: Glyphs) -> Iterator[Text]:

@@ -9,7 +9,7 @@ sending was not recorded, is one half with a letter of its own.
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -169,7 +169,9 @@ class _Teller:
     """The number of records before each row."""
     number: int = 0
     """The number of the record that is told now."""
-    tags: dict[tuple[str, str, int], str] = field(default_factory=dict)
+    tags: dict[tuple[str, str, int], str] = field(
+        default_factory=lambda: defaultdict(_letters().__next__)
+    )
     left: set[str] = field(default_factory=set)
     said: dict[tuple[str, str, int], tuple[tuple[str, ...], tuple[str, ...]]] = field(
         default_factory=dict
@@ -185,10 +187,10 @@ class _Teller:
         self.labels = Labels(self.names, self.view)
         self.full = Labels(self.names, self.view, owners=True)
         self.left = {r.at for r in self.records if r.kind == "leave"}
-        letters = _letters()
         skip = False
-        for number, record in enumerate(self.records):
-            after = self.records[number + 1] if number + 1 < len(self.records) else None
+        for number, (record, after) in enumerate(
+            itertools.zip_longest(self.records, self.records[1:])
+        ):
             self.progress(number, len(self.records))
             self.number = number
             said = facts(record, self.names, self.view) if self.notes else ()
@@ -212,8 +214,6 @@ class _Teller:
             part = ArrowPart.WHOLE
             if not whole:
                 part = ArrowPart.LEAVES if record.kind == "send" else ArrowPart.ARRIVES
-                if record.name not in self.tags:
-                    self.tags[record.name] = next(letters)
             self._append(self._arrow(record, part, changes), says)
             skip = whole
         try:
@@ -274,7 +274,7 @@ class _Teller:
             record.user,
             *labels,
             part,
-            self.tags.get(record.name, ""),
+            "" if part is ArrowPart.WHOLE else self.tags[record.name],
             record.name[2],
             self._search(record),
             about(record, self.view),
@@ -303,18 +303,13 @@ class _Teller:
                 text = f"{rref} is lost{LOSSES.get(record.text('why'), '')}"
             case "fail":
                 text = f"call {self.names.id(record.text('call'))} fails"
-            case "died" | "buried" if record.peer in self.left:
-                self._add(changes, says)  # it ended in order
-                return
-            case "died":
+            case "died" if record.peer not in self.left:
                 text = f"{peer} is dead"
-            case "buried":
+            case "buried" if record.peer not in self.left:
                 text = f"buries {peer}"
-            case "known" | "confirmed" | "join" | "leave" | "do":
-                self._add(changes, says)  # the row above tells it
+            case _:  # an endpoint ended in order, or the row above tells it
+                self._add(changes, says)
                 return
-            case _:
-                text = record.kind
         mark = Mark(record.at, record.kind, printable(text), about(record, self.view), changes)
         self._append(mark, says)
 
@@ -344,10 +339,8 @@ class _Teller:
         for row in sent:
             if (row.sender, row.receiver, row.number) not in received:
                 at, peer = self.names.of(row.sender), self.names.of(row.receiver)
-                look = LOOKS.get(row.kind)
-                word = printable(row.kind) if look is None else look.word
                 ended = lost if {row.sender, row.receiver} & dead else under_way
-                ended.append(f"{one(word)} from {at} to {peer} did not arrive")
+                ended.append(f"{one(LOOKS[row.kind].word)} from {at} to {peer} did not arrive")
         left = (*alive, *held, *under_way)
         there = tuple(
             counted(len(each), what)
