@@ -257,7 +257,7 @@ def test_a_system_is_recorded_while_it_is_watched_and_an_incident_becomes_a_test
     assert differences(page) == ""
     text = page.read_text(encoding="utf-8")
     assert "\ngiven program {" in text
-    assert '"dead":["Dead",["_lasts",["list",' in text
+    assert '"dead":["Dead",["firsts",["list",' in text
     del held, kept
 
 
