@@ -1,26 +1,5 @@
 """The exceptions of the system base.
 
-::
-
-    BaseError                     everything below
-    +-- UnsafeDirectory           the socket directory is not ours alone
-    |   +-- OtherUsersDirectory   ... another user owns it, or can replace it
-    +-- PathTooLong               a socket path would not fit in 108 bytes
-    +-- UnsupportedPlatform       no Unix sockets that report the user at the other end
-    +-- NoSuchSystem              asked to join a system that does not run
-    +-- SystemAlreadyRuns         asked to start a system that runs already
-    +-- KeyRequired               asked to listen beyond loopback without a good key
-    +-- InvalidCertificate        certificates that cannot be used, or cannot be made
-    +-- InvalidAddress            a host, port or name that cannot be used
-    +-- PeerStalled               a receiver has taken nothing for a long time
-    +-- MessageTooLarge           a message of more bytes than this system sends
-    +-- TransportClosed           used after close(), leave() or shutdown()
-    +-- WireError                 the other end does not speak our protocol
-        +-- FrameError            ... in the length-prefixed frames
-        +-- HandshakeError        ... before it was authenticated
-            +-- CrowdedOut        ... because too many strangers were there
-            +-- NobodyThere       ... because the actor has ended
-
 Every error's text says what happened, at which address, and what to do about it.
 """
 

@@ -4,10 +4,6 @@
 called by any thread.  One thread at a time runs the loop: the one in :meth:`Transport.run`, or one
 that waits, in :meth:`.loop.RunLoop.lead`.  Handlers and all callbacks run in that thread and in no
 other, and so does the unpickling of messages.
-
-**One iteration** of the run loop delivers a bounded number of messages, fairly; writes what
-handlers sent; calls the callbacks of finished sends; delivers due wake-ups; and then polls, and
-sleeps if there is nothing to deliver.
 """
 
 # ruff: noqa: N803, N815 (Thespian chose the names and the order of arguments)
