@@ -25,6 +25,7 @@ from .kit import (
     KEY,
     PATIENCE,
     OnHostB,
+    Stranger,
     dial,
     have_met,
     hung_up,
@@ -93,7 +94,7 @@ def test_a_crowd_keeps_nobody_out(patient: tuple[ActorSystem, int], size: int, w
     """A program that knocks still gets in, and so does another host that joins and sends."""
     system, port = patient
     options = {"host": "127.0.0.3", "port": free_port("127.0.0.3"), "key": KEY}
-    with enough_descriptors(size), crowd(port, size, word):
+    with enough_descriptors(size), crowd(port, size, word), Stranger.at(port):  # the last of all
         tcp.knock("127.0.0.1", port, KEY, 0)
         with running(**options, convention=f"127.0.0.1:{port}", capabilities={"B": True}):
             eventually(lambda: have_met(system))
