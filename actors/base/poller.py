@@ -37,7 +37,7 @@ import os
 import select
 import stat
 from collections.abc import Callable
-from threading import Lock, get_ident
+from threading import get_ident
 from time import perf_counter
 from typing import Final, Protocol
 
@@ -65,16 +65,13 @@ class DescriptorOwner(Protocol):
 class _Poll:
     """The functions of ``epoll`` that we need, by ``poll``.
 
-    A signal handler may wait for another thread while its own thread is in :meth:`poll`.
-    ``select.poll`` lets no second thread in, so that thread polls with an object of its own.  When
-    the handler has ended, Python goes on with the descriptors from before.  So no poll takes longer
+    A signal handler may wait for another thread while its own thread is in :meth:`poll`, and
+    ``select.poll`` lets no second thread in: so each poll has an object of its own.  When the
+    handler has ended, Python goes on with the descriptors from before.  So no poll takes longer
     than ``LONGEST_POLL``.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
-        self._poll = select.poll()
-        self._free = Lock()
-        """Held by the thread that is in ``_poll``."""
         self._events: dict[int, int] = {}
         self._inside: list[None] = []
         """An entry for each thread that is in :meth:`poll`."""
@@ -84,45 +81,31 @@ class _Poll:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise PermissionError(errno.EPERM, "a regular file, which is always ready")
         self._events[descriptor] = events
-        self._poll.register(descriptor, events)
-        self._changed()
+        # A thread enters `_inside` first, and reads the registered descriptors afterwards.
+        if self._inside:
+            self._wake()
 
     def modify(self, descriptor: int, events: int) -> None:
-        self._poll.modify(descriptor, events)
-        self._events[descriptor] = events
-        self._changed()
+        if descriptor not in self._events:
+            raise FileNotFoundError(errno.ENOENT, "it is not registered")
+        self.register(descriptor, events)
 
     def unregister(self, descriptor: int) -> None:
         self._events.pop(descriptor, None)
-        with contextlib.suppress(KeyError):
-            self._poll.unregister(descriptor)
 
     def poll(self, timeout: float | None) -> list[tuple[int, int]]:
         seconds = LONGEST_POLL if timeout is None else min(timeout, LONGEST_POLL)
+        polling = select.poll()
         self._inside.append(None)
         try:
-            found = self._found(math.ceil(seconds * 1000))
+            for descriptor, events in self._events.copy().items():
+                polling.register(descriptor, events)
+            found = polling.poll(math.ceil(seconds * 1000))
         finally:
             self._inside.pop()
         for descriptor, _ in [each for each in found if each[1] & INVALID]:
             self.unregister(descriptor)  # it was closed; `epoll` forgets those by itself
         return [each for each in found if not each[1] & INVALID]
-
-    def _found(self, milliseconds: int) -> list[tuple[int, int]]:
-        if not self._free.acquire(blocking=False):
-            poll = select.poll()
-            for descriptor, events in self._events.copy().items():
-                poll.register(descriptor, events)
-            return poll.poll(milliseconds)
-        try:
-            return self._poll.poll(milliseconds)
-        finally:
-            self._free.release()
-
-    def _changed(self) -> None:
-        # A thread enters `_inside` first, and reads the registered descriptors afterwards.
-        if self._inside:
-            self._wake()
 
     def close(self) -> None:
         """Do nothing: there is no descriptor to close."""
