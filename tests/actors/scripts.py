@@ -35,9 +35,11 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def run(folder: Path, text: str, *arguments: str, seconds: float = 60) -> str:
+def run(
+    folder: Path, text: str, *arguments: str, seconds: float = 60, on: Sequence[str] = ()
+) -> str:
     """The output of the program. It must succeed, with nothing on standard error."""
-    with started(folder, text, *arguments) as process:
+    with started(folder, text, *arguments, on=on) as process:
         out, err = process.communicate(timeout=seconds)
         assert process.returncode == 0, err
         assert not err, err

@@ -18,7 +18,7 @@ from farref import System, SystemDownError
 from farref.actors.base import tcp
 from farref.testing import assert_nothing_held, until
 
-from ..actors.scripts import started
+from ..actors.scripts import run, started
 from ..base.authority import Authority
 from ..bases import HOSTS, about
 from ..keys import key_file
@@ -51,9 +51,7 @@ def test_a_program_of_the_first_host_attaches_by_name(
     with first() as system, joined("B"):
         system.worker("B1", on=address("B"))
         assert entry(system.name).stat().st_mode & 0o077 == 0  # the key is in it
-        with started(tmp_path, ATTACHED, system.name, on=network.command("A")) as program:
-            out, err = program.communicate(timeout=60)
-        assert (out, err) == ("[2]\n", "")
+        assert run(tmp_path, ATTACHED, system.name, on=network.command("A")) == "[2]\n"
         assert_nothing_held(system)
 
 
@@ -104,21 +102,13 @@ def test_a_second_program_of_a_host_shares_it(
     """The second program leaves the first system alone."""
     with first() as system, joined("B"):
         system.worker("B1", on=address("B"))
-        with started(tmp_path, SECOND, address("A"), str(key), on=network.command("B")) as program:
-            out, err = program.communicate(timeout=60)
-        assert (out, err) == (f"{address('B')} 8\n", "")
+        out = run(tmp_path, SECOND, address("A"), str(key), on=network.command("B"))
+        assert out == f"{address('B')} 8\n"
         assert entry(system.name).exists()
         assert until(system, lambda: len(system.workers()) == 4)
         assert len(system.hosts()) == 2
         assert farref.rpc_sync("B1", pow, (2, 2)) == 4
         assert farref.rpc_sync("W", pow, (2, 2)) == 4
-
-
-def test_the_first_host_cannot_join_itself(
-    first: Starting, network: Network, key: Path, tmp_path: Path
-) -> None:
-    with first(), pytest.raises(SystemDownError, match="attach to the system by its name"):
-        System.join(address("A"), key=key)
 
 
 # ---- without namespaces: between loopback addresses
@@ -174,9 +164,14 @@ def test_a_name_that_does_not_resolve_yet(
         assert len(system.hosts()) == 2
 
 
-def test_with_another_key(near: tuple[System, str]) -> None:
+def test_who_may_not_join(near: tuple[System, str]) -> None:
     with pytest.raises(SystemDownError, match="with another key"):
         System.join(near[1], host="127.0.0.3", key=secrets.token_bytes())
+    _, _, port = near[1].partition(":")
+    with pytest.raises(SystemDownError, match="attach to the system by its name"):
+        System.join(near[1], host="127.0.0.2", port=int(port))  # the first host itself
+    with pytest.raises(SystemDownError, match="cannot listen"):
+        System(host="127.0.0.2", port=int(port))
 
 
 def test_somebody_else_is_there() -> None:
@@ -298,8 +293,7 @@ def test_certificates_of_ones_own(tmp_path: Path) -> None:
         with started(folder, JOINED, first, str(there), *files) as program:
             system.worker("B1", on="127.0.0.3")
             assert farref.rpc_sync("B1", pow, (2, 2)) == 4
-            with started(folder, ATTACHED, system.name) as attached:
-                assert attached.communicate(timeout=60) == ("[2]\n", "")
+            assert run(folder, ATTACHED, system.name) == "[2]\n"
             system.shutdown()
             assert program.communicate(timeout=60) == ("ready\n", "")
 
@@ -312,20 +306,13 @@ def test_a_host_on_all_interfaces(tmp_path: Path) -> None:
     options |= {"advertise": f"localhost:{port}", "key": secret}
     with System(**options, timeout=30, orphan_grace=0.2) as system:
         system.worker("A")
-        with started(tmp_path, ATTACHED.replace("B1", "A"), system.name) as program:
-            assert program.communicate(timeout=60) == ("[2]\n", "")
+        assert run(tmp_path, ATTACHED.replace("B1", "A"), system.name) == "[2]\n"
         with System.join(f"127.0.0.2:{port}", host="127.0.0.3", port=there, key=secret) as joined:
             names = [f"127.0.0.1:{port}", f"127.0.0.3:{there}"]
             assert sorted(host.address for host in joined.hosts()) == names
             for number, on in enumerate((*names, "127.0.0.3", "localhost")):
                 joined.worker(f"W{number}", on=on)
                 assert farref.rpc_sync(f"W{number}", pow, (2, 3)) == 8
-
-
-def test_the_port_is_taken(near: tuple[System, str]) -> None:
-    _, _, port = near[1].partition(":")
-    with pytest.raises(SystemDownError, match="cannot listen"):
-        System(host="127.0.0.2", port=int(port))
 
 
 def test_an_address_that_is_none() -> None:
