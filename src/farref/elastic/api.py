@@ -108,11 +108,8 @@ class PrefixStore:
 
     def wait(self, keys: Sequence[str], timeout: timedelta | None = None) -> None:
         """Wait until all *keys* exist, for *timeout*, or the store's own timeout."""
-        names = [self._key(key) for key in keys]
-        if timeout is None:
-            self._store.wait(names)
-        else:
-            self._store.wait(names, timeout)
+        more = () if timeout is None else (timeout,)
+        self._store.wait([self._key(key) for key in keys], *more)
 
     def check(self, keys: Sequence[str]) -> bool:
         """Whether all *keys* exist."""
