@@ -5,36 +5,23 @@ from __future__ import annotations
 import contextlib
 import re
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ..docs.pages import blocks, typed
-from .homes import two_homes
+from .homes import lines_of, two_homes
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .network import Pair
-
-PAGE = "docs/howto/several-hosts.md"
-SECTION = [each for each in blocks(PAGE) if each.section == "The lines to copy"]
-
-
-def lines() -> list[tuple[str, str]]:
-    """The machine and the command of each line to type."""
-    found = [line for block in SECTION if block.language == "console" for line in typed(block)]
-    assert {line.terminal for line in found} == {"first", "second"}
-    assert not any(line.output for line in found)
-    return [(line.terminal, line.command) for line in found]
 
 
 @pytest.mark.processes
 def test_the_lines_work_as_they_stand(pair: Pair, tmp_path: Path) -> None:
     homes, env = two_homes(tmp_path)
-    (program,) = (block.body for block in SECTION if block.language == "python")
+    commands, program = lines_of("docs/howto/several-hosts.md", "The lines to copy")
     (homes["first"] / "two.py").write_text(program, encoding="utf-8")
-
-    commands = lines()
     assert [command.split()[0] for _, command in commands[-2:]] == ["farref", "python3"]
     with contextlib.ExitStack() as stack:
         started = []
