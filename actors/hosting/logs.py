@@ -37,7 +37,7 @@ class TextFormatter(logging.Formatter):
 
 FORMATTERS: dict[str, type[logging.Formatter]] = {"text": TextFormatter, "json": JsonFormatter}
 PROCESSES = ("admin", "logger")
-"""Thespian's processes in which no code of farref's or of the user's logs."""
+"""Thespian's processes, in which no code of the user's logs."""
 REST = 2.0
 """Seconds for the last records, once the processes have ended."""
 
@@ -46,8 +46,9 @@ class NotThespian(logging.Filter):
     """Lets through records that are not Thespian's own, and Thespian's errors."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        its_own = record.name.split(".")[0] == "Thespian" or record.processName in PROCESSES
-        return record.levelno >= logging.ERROR or not its_own
+        package = record.name.partition(".")[0]
+        its_own = package == "Thespian" or record.processName in PROCESSES
+        return record.levelno >= logging.ERROR or not its_own or package == "farref"
 
 
 def hush_thespian() -> None:

@@ -11,24 +11,34 @@ import os
 import re
 import secrets
 import signal
+import socket
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 import farref
 from farref import System, SystemDownError
+from farref.actors.wire.messages import EndpointJoin, Envelope
 from farref.testing import until
 
 from ...bases import PROCESSES, about
 from ...marks import NAMES
 from ...ports import free_port
+from ...stopping import stopped
 from ...waiting import eventually
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from farref import RRef
+
+    Events = Callable[..., list[Any]]
 
 pytestmark = pytest.mark.processes
 
@@ -214,17 +224,11 @@ def test_what_cannot_be_told_to_anybody_is_an_error(caplog: pytest.LogCaptureFix
     assert "on_delete of program/1 raised" in record.getMessage()
 
 
-BEGIN = """
-import contextlib, os, signal, socket, subprocess, sys, time
-import psutil
+DEATHS = """
+import os, signal
 import farref
 from farref import System
 from farref.testing import until
-def logged(text):
-    return open(sys.argv[-1]).read().count(text)
-"""
-
-DEATHS = """
 from thespian.actors import ActorExitRequest
 with System() as system:
     print(system.name)
@@ -241,20 +245,7 @@ with System() as system:
     assert until(system, lambda: len(system.workers()) == 2)
 """
 
-SILENCE = """
-with System(silence=3) as system:
-    print(system.name)
-    system.worker("watches")
-    system.worker("stopped")
-    pid = farref.rpc_sync("stopped", os.getpid)
-    os.kill(pid, signal.SIGSTOP)
-    assert until(system, lambda: len(system.workers()) == 2)
-    os.kill(pid, signal.SIGCONT)
-    assert until(system, lambda: not os.path.exists(f"/proc/{pid}"))
-"""
-
-LEAVES = """
-LEAVER = '''
+LEAVER = """
 import os, signal, sys
 from farref import System
 from farref.actors.api import stay
@@ -265,102 +256,34 @@ with System.attach(sys.argv[1], program="leaver") as system:
     for token in range(2000):
         system._port.post(system.endpoint.registrar_client.registrar, Lookup(-token))
     print("I leave", flush=True)
-'''
-with System() as system:
-    print(system.name)
-    system.worker("watches")
-    registrar = farref.rpc_sync("watches", os.getppid)
-    leaver = subprocess.Popen(
-        [sys.executable, "-c", LEAVER, system.name, str(registrar)], stdout=subprocess.PIPE
-    )
-    assert leaver.stdout.readline()
-    time.sleep(0.6)  # its next look at the processes is due
-    os.kill(registrar, signal.SIGCONT)
-    assert leaver.wait() == 0
-    assert until(system, lambda: len(system.workers()) == 2)
 """
 
-REFUSALS = """
-from thespian.actors import ActorAddress
-from farref.actors.wire.messages import Envelope, EndpointJoin
-with System("farrefBase") as system:
-    print(system.name)
-    b = system.worker("B")
-    system._port.post(b.address, Envelope(b.address, b"no packet"))
-    system._port.post(system.endpoint.registrar_client.registrar, EndpointJoin(b.id, 1, "there"))
-    assert until(system, lambda: system.counters()["B"].refused == 1)
-    assert until(system, lambda: logged("message.refused") == 2)
-"""
-
-STRANGERS = """
-port, key = int(sys.argv[1]), sys.argv[2]
-first = f"127.0.0.1:{port}"
-with System(host="127.0.0.1", port=port, key=bytes.fromhex(key)) as system:
-    with System.join(first, host="127.0.0.12", key=bytes.fromhex(key)):
-        pass  # one of ours: nothing to be told
-    try:
-        System.join(first, host="127.0.0.12", key=bytes.fromhex(key[::-1]))
-    except farref.SystemDownError:
-        pass
-    assert until(system, lambda: logged("connection.refused"))
-    strangers = 0
-    while logged("connection.refused") < 2:
-        with socket.create_connection(("127.0.0.1", port)) as stranger:
-            stranger.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n")
-            with contextlib.suppress(ConnectionResetError):
-                stranger.recv(1)
-        strangers += 1
-        until(system, lambda: logged("connection.refused") == 2, 0.2)
-    print(strangers)
-"""
-
-# At addresses of their own: the pages' hosts listen at port 1900, too, of 127.0.0.2 and so on.
-HOSTS = """
-def join(here):
-    ready = "import farref, sys\\nwith farref.System.join({first!r}, host={here!r}) as s:\\n"
-    ready += "    print(s._stay.session, flush=True)\\n    sys.stdin.read()\\n"
-    other = subprocess.Popen(
-        [sys.executable, "-c", ready.format(first=first, here=here)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
-    )
-    return other, int(other.stdout.readline())
-
-port = int(sys.argv[1])
-first = f"127.0.0.1:{port}"
-with System(host="127.0.0.1", port=port, silence=2) as system:
-    print(system.name)
-    (leaves, _), (killed, session) = join("127.0.0.12"), join("127.0.0.13")
-    system.worker("there", on="127.0.0.13")
-    leaves.stdin.close()
-    leaves.wait()
-    assert until(system, lambda: len(system.hosts()) == 2)
-    # As if the machine lost its power: none is to see another one's end, and say that it leaves.
-    for number in (signal.SIGSTOP, signal.SIGKILL):
-        for pid in psutil.pids():
-            with contextlib.suppress(ProcessLookupError):  # some end while we look
-                if os.getsid(pid) in (killed.pid, session):
-                    os.kill(pid, number)
-    killed.wait()
-    assert until(system, lambda: len(system.hosts()) == 1)
+JOINER = """
+import sys, farref
+with farref.System.join(sys.argv[1], host=sys.argv[2]) as system:
+    print(system._stay.session, flush=True)
+    sys.stdin.read()
 """
 
 
-def played(tmp_path: Path, program: str, *arguments: str) -> tuple[list[str], list[dict[str, Any]]]:
-    """The output of *program*, and the events in its log."""
-    as_json = {"FARREF_LOG": "info", "FARREF_LOG_FORMAT": "json"}
-    out, log = ran(tmp_path, BEGIN + program, *arguments, **as_json)
-    records = [json.loads(line) for line in log.splitlines()]
-    return out.splitlines(), [each for each in records if "farref_event" in each]
+@pytest.fixture
+def events(caplog: pytest.LogCaptureFixture) -> Events:
+    """The records of events so far, with some of their attributes."""
+    caplog.set_level(logging.INFO, "farref")  # the processes of a system begin with it
 
+    def of(**wanted: str) -> list[Any]:
+        told = {f"farref_{key}": each for key, each in wanted.items()}.items()
+        return [r for r in caplog.records if hasattr(r, "farref_event") and told <= vars(r).items()]
 
-def of(events: list[dict[str, Any]], **wanted: str) -> list[dict[str, Any]]:
-    told = {f"farref_{key}": each for key, each in wanted.items()}
-    return [event for event in events if told.items() <= event.items()]
+    return of
 
 
 def test_each_death_is_told_once_by_the_registrar(tmp_path: Path) -> None:
-    (system, full), events = played(tmp_path, DEATHS)
-    (killed,) = of(events, endpoint="killed")
+    """As JSON, which a program's standard error has if the environment says so."""
+    out, log = ran(tmp_path, DEATHS, FARREF_LOG="info", FARREF_LOG_FORMAT="json")
+    system, full = out.splitlines()
+    told = [each for line in log.splitlines() if "farref_event" in (each := json.loads(line))]
+    (killed,) = [each for each in told if each["farref_endpoint"] == "killed"]
     assert killed["farref_event"] == "endpoint.died"
     assert killed["farref_endpoint_id"] == full
     assert killed["farref_system"] == system
@@ -368,74 +291,137 @@ def test_each_death_is_told_once_by_the_registrar(tmp_path: Path) -> None:
     assert killed["logger"] == "farref.actors.cluster.registrar"
     assert killed["farref_cause"].startswith("killed by SIGKILL")
     assert killed["message"] == f"killed is gone: {killed['farref_cause']}"
-    (exited,) = of(events, endpoint="told to exit")
+    (exited,) = [each for each in told if each["farref_endpoint"] == "told to exit"]
     assert (exited["farref_event"], exited["level"]) == ("endpoint.died", "INFO")
     # The end of the whole system raises no alarm.
-    assert [event["farref_endpoint"] for event in events if event["level"] != "INFO"] == ["killed"]
+    assert [event["farref_endpoint"] for event in told if event["level"] != "INFO"] == ["killed"]
 
 
-def test_a_program_that_has_left_is_not_reported_as_dead(tmp_path: Path) -> None:
+def test_a_program_that_has_left_is_not_reported_as_dead(events: Events) -> None:
     """Its process has ended before the registrar reads the end of its messages."""
-    _, events = played(tmp_path, LEAVES)
-    (left,) = of(events, endpoint="leaver")
-    assert (left["farref_cause"], left["level"]) == ("it left", "INFO")
+    with System() as system:
+        system.worker("watches")
+        registrar = farref.rpc_sync("watches", os.getppid)
+        words = [sys.executable, "-c", LEAVER, system.name, str(registrar)]
+        with subprocess.Popen(words, stdout=subprocess.PIPE) as leaver:
+            assert leaver.stdout is not None
+            assert leaver.stdout.readline()
+            time.sleep(0.6)  # its next look at the processes is due
+            os.kill(registrar, signal.SIGCONT)
+        assert leaver.returncode == 0
+        assert until(system, lambda: len(system.workers()) == 2)
+    (left,) = events(endpoint="leaver")
+    assert (left.farref_cause, left.levelname) == ("it left", "INFO")
 
 
-def test_a_silent_endpoint_is_given_up_and_ends(tmp_path: Path) -> None:
-    _, events = played(tmp_path, SILENCE)
-    given_up, ended = of(events, endpoint="stopped")
-    assert given_up["farref_event"] == "endpoint.given_up"
+def test_a_silent_endpoint_is_given_up_and_ends(events: Events) -> None:
+    with System(silence=3) as system:
+        system.worker("watches"), system.worker("stopped")
+        pid = farref.rpc_sync("stopped", os.getpid)
+        with stopped(pid):
+            assert until(system, lambda: len(system.workers()) == 2)
+        assert until(system, lambda: not psutil.pid_exists(pid))
+    given_up, ended = events(endpoint="stopped")
+    assert given_up.farref_event == "endpoint.given_up"
     why = "it was silent for 3 s, as its process is stopped (SIGSTOP)"
-    assert given_up["message"] == f"stopped is given up for dead: {why}"
-    assert (given_up["level"], given_up["logger"]) == ("WARNING", "farref.actors.cluster.registrar")
-    assert (ended["farref_event"], ended["level"]) == ("endpoint.ended", "ERROR")
-    assert ended["logger"] == "farref.actors.cluster.deaths"  # it decides about its own death
-    assert given_up["farref_endpoint_id"] == ended["farref_endpoint_id"]
+    assert given_up.getMessage() == f"stopped is given up for dead: {why}"
+    assert (given_up.levelname, given_up.name) == ("WARNING", "farref.actors.cluster.registrar")
+    assert (ended.farref_event, ended.levelname) == ("endpoint.ended", "ERROR")
+    assert ended.name == "farref.actors.cluster.deaths"  # it decides about its own death
+    assert given_up.farref_endpoint_id == ended.farref_endpoint_id
 
 
-def test_refusals(tmp_path: Path) -> None:
-    (system,), events = played(tmp_path, REFUSALS)
-    refused = of(events, event="message.refused", system=system)
-    assert {event["level"] for event in refused} == {"WARNING"}
-    (by_b,) = of(refused, endpoint="B")
-    assert by_b["message"].startswith("B refused Envelope: it is no packet: ")
+def test_refusals(events: Events) -> None:
+    with System("farrefBase") as system:
+        b = system.worker("B")
+        registrar = system.endpoint.registrar_client.registrar
+        system._port.post(b.address, Envelope(b.address, b"no packet"))
+        system._port.post(registrar, EndpointJoin(b.id, 1, "there"))
+        assert until(system, lambda: system.counters()["B"].refused == 1)
+        assert until(system, lambda: len(events(event="message.refused")) == 2)
+    refused = events(event="message.refused", system=system.name)
+    assert {event.levelname for event in refused} == {"WARNING"}
+    (by_b,) = events(event="message.refused", endpoint="B")
+    assert by_b.getMessage().startswith("B refused Envelope: it is no packet: ")
     (by_registrar,) = [event for event in refused if event is not by_b]
-    assert by_registrar["message"].startswith(
-        "the registrar refused a message: an EndpointJoin of B"
-    )
+    text = "the registrar refused a message: an EndpointJoin of B"
+    assert by_registrar.getMessage().startswith(text)
 
 
-def test_strangers_at_the_port_of_a_host(tmp_path: Path) -> None:
-    """The admin serves that port, and has no logging of its own. A crowd fills no disk."""
-    port, key = free_port("127.0.0.1"), secrets.token_hex(32)
-    (strangers,), events = played(tmp_path, STRANGERS, str(port), key)
-    first, second = of(events, event="connection.refused")
-    for line in first, second:
-        assert line["level"] == "WARNING"
-        assert line["farref_peer"] == "127.0.0.1"
-        text = f"127.0.0.1:{port} refused a connection from 127.0.0.1: {line['farref_cause']}"
-        assert line["message"].startswith(text)
-    assert first["message"].endswith(first["farref_cause"])
-    assert "it has another key" in first["farref_cause"]
-    assert "does not speak this protocol" in second["farref_cause"]
-    more = re.search(r", and (\d+) more before$", second["message"])
+def test_strangers_at_the_port_of_a_host(events: Events) -> None:
+    """The admin serves that port. A crowd fills no disk."""
+    port, key, strangers = free_port("127.0.0.1"), secrets.token_bytes(32), 0
+    first = f"127.0.0.1:{port}"
+
+    def refused() -> list[Any]:
+        return events(event="connection.refused")
+
+    with System(host="127.0.0.1", port=port, key=key) as system:
+        with System.join(first, host="127.0.0.12", key=key):
+            pass  # one of ours: nothing to be told
+        with pytest.raises(SystemDownError):
+            System.join(first, host="127.0.0.12", key=key[::-1])
+        assert until(system, refused)
+        while len(refused()) < 2:
+            with socket.create_connection(("127.0.0.1", port)) as stranger:
+                stranger.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                with suppress(ConnectionResetError):
+                    stranger.recv(1)
+            strangers += 1
+            until(system, lambda: len(refused()) == 2, 0.2)
+    one, two = refused()
+    for record in one, two:
+        assert record.levelname == "WARNING"
+        assert record.farref_peer == "127.0.0.1"
+        text = f"{first} refused a connection from 127.0.0.1: {record.farref_cause}"
+        assert record.getMessage().startswith(text)
+    assert one.getMessage().endswith(one.farref_cause)
+    assert "it has another key" in one.farref_cause
+    assert "does not speak this protocol" in two.farref_cause
+    more = re.search(r", and (\d+) more before$", two.getMessage())
     assert more is not None
-    assert 0 < int(more[1]) < int(strangers)
+    assert 0 < int(more[1]) < strangers
 
 
-def test_hosts_that_join_leave_and_are_killed(tmp_path: Path) -> None:
-    _, events = played(tmp_path, HOSTS, str(free_port("127.0.0.1")))
+def test_hosts_that_join_leave_and_are_killed(events: Events) -> None:
+    # At addresses of their own: the pages' hosts listen at port 1900, too, of 127.0.0.2 and so on.
+    port = free_port("127.0.0.1")
+
+    def join(here: str) -> tuple[subprocess.Popen[str], int]:
+        other = subprocess.Popen(
+            [sys.executable, "-c", JOINER, f"127.0.0.1:{port}", here],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            text=True,
+        )
+        assert other.stdout is not None
+        return other, int(other.stdout.readline())
+
+    with System(host="127.0.0.1", port=port, silence=2) as system:
+        (leaves, _), (killed, session) = join("127.0.0.12"), join("127.0.0.13")
+        system.worker("there", on="127.0.0.13")
+        leaves.communicate()
+        assert until(system, lambda: len(system.hosts()) == 2)
+        # As if the machine lost its power: none sees another one end, and says that it leaves.
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in psutil.pids():
+                with suppress(ProcessLookupError):  # some end while we look
+                    if os.getsid(pid) in (killed.pid, session):
+                        os.kill(pid, number)
+        killed.communicate()
+        assert until(system, lambda: len(system.hosts()) == 1)
     for host in ("127.0.0.12", "127.0.0.13"):
-        (joined,) = of(events, event="host.joined", host=host)
-        assert (joined["message"], joined["level"]) == (f"host {host} has joined", "INFO")
-    (left,) = of(events, event="host.left", host="127.0.0.12")
-    assert (left["message"], left["level"]) == ("host 127.0.0.12 is gone: it left", "INFO")
+        (joined,) = events(event="host.joined", host=host)
+        assert (joined.getMessage(), joined.levelname) == (f"host {host} has joined", "INFO")
+    (left,) = events(event="host.left", host="127.0.0.12")
+    assert (left.getMessage(), left.levelname) == ("host 127.0.0.12 is gone: it left", "INFO")
     (gone,) = [
         event
-        for event in of(events, host="127.0.0.13")
-        if event["farref_event"] in ("host.left", "host.given_up")
+        for event in events(host="127.0.0.13")
+        if event.farref_event in ("host.left", "host.given_up")
     ]
-    assert gone["level"] == "WARNING"
-    (there,) = of(events, endpoint="there")
-    assert there["farref_event"] == "endpoint.died"
-    assert (there["farref_host"], there["level"]) == ("127.0.0.13", "WARNING")
+    assert gone.levelname == "WARNING"
+    (there,) = events(endpoint="there")
+    assert there.farref_event == "endpoint.died"
+    assert (there.farref_host, there.levelname) == ("127.0.0.13", "WARNING")
