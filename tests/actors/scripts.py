@@ -64,6 +64,15 @@ def started(
             process.kill()
 
 
+@contextlib.contextmanager
+def running(folder: Path, text: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """The program, once it has said that it is ready."""
+    with started(folder, text, *arguments) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield process
+
+
 def family(mark: str, name: str = "FAMILY") -> list[psutil.Process]:
     """The living processes with *name* = *mark* in their environment, without this one."""
     found = []

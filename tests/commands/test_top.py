@@ -92,12 +92,11 @@ def test_objects_of_one_age_come_by_owner_and_then_the_newest_first(system: Syst
     farref.wait(refs, num_returns=4)
     seen = system.overview()
     for part in (0.04, 0.0):  # whoever has answered first
-        endpoints = {
-            name: replace(each, newest=tuple(replace(new, age=3 + part) for new in each.newest))
-            if name == "cook"
-            else replace(each, newest=tuple(replace(new, age=3.02) for new in each.newest))
-            for name, each in seen.endpoints.items()
-        }
+        endpoints = {}
+        for name, each in seen.endpoints.items():
+            age = 3 + part if name == "cook" else 3.02
+            aged = tuple(replace(new, age=age) for new in each.newest)
+            endpoints[name] = replace(each, newest=aged)
         newest = Looks().figures(replace(seen, endpoints=endpoints)).newest
         assert [each.rref for each in newest] == [str(refs[n].id) for n in (3, 1, 2, 0)]
 

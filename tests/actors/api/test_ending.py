@@ -24,7 +24,7 @@ from ...bases import BASES
 from ...stopping import stop
 from ...waiting import eventually
 from ..helpers import hold
-from ..scripts import run, started, write
+from ..scripts import run, running, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -185,9 +185,7 @@ with farref.System() as system:
 
 
 def test_control_c_ends_the_wait(tmp_path: Path) -> None:
-    with started(tmp_path, WAITING) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+    with running(tmp_path, WAITING) as process:
         main = psutil.Process(process.pid)
         eventually(lambda: main.status() == psutil.STATUS_SLEEPING)  # it waits
         process.send_signal(signal.SIGINT)

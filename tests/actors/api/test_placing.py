@@ -60,18 +60,17 @@ def test_requests_are_spread(system: System) -> None:
     assert until(system, nothing_under_way)
 
 
-@pytest.mark.parametrize("how", ["remote", "rpc_async"])
-def test_a_worker_that_is_busy_gets_no_more(system: System, gate: Path, how: str) -> None:
+@pytest.mark.parametrize("call", [farref.remote, farref.rpc_async])
+def test_a_worker_that_is_busy_gets_no_more(system: System, gate: Path, call: Any) -> None:
     assert until(system, nothing_under_way)
-    call: Any = getattr(farref, how)
     busy = call(ANY, _hold_and_tell, (gate,))
     (there,) = [worker for worker, load in loads().items() if load]
     others = set(one_by_one(4, busy=1))
-    refs = [farref.remote(ANY, who) for _ in range(1)]
+    ref = farref.remote(ANY, who)
     assert others == {"B", "C"} - {there}
     gate.touch()
     assert (busy.to_here() if isinstance(busy, RRef) else busy.result()) == there
-    assert refs[0].to_here() in {"B", "C"}
+    assert ref.to_here() in {"B", "C"}
 
 
 def _hold_and_tell(gate: Path) -> str:

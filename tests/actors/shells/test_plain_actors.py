@@ -7,7 +7,7 @@ import os
 import threading
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 import pytest
@@ -24,11 +24,7 @@ import farref
 from farref import CreationError, FetchTimeoutError, NotAnEndpointError, RefActor, RRef, System
 
 from ...bases import BASES
-from ..conftest import GRACE
 from ..helpers import until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @dataclass
@@ -202,22 +198,15 @@ class Picky(Capable):
         return bool((requirements or {}).get("colour") == capabilities.get("colour"))
 
 
-@pytest.fixture(scope="module", params=BASES)
-def capable(request: pytest.FixtureRequest) -> Iterator[System]:
+@pytest.mark.parametrize("base", BASES)
+def test_capability_requirements_work(base: str) -> None:
     capabilities = {"farref test": True, "colour": "red"}
-    with System(request.param, capabilities=capabilities, timeout=20, orphan_grace=GRACE) as system:
-        yield system
-
-
-def test_capability_requirements_work(capable: System) -> None:
-    ref = RRef(1)
-    assert capable.ask(capable.create(Capable), ref) == ref
-    assert capable.ask(capable.create(Picky, requirements={"colour": "red"}), ref) == ref
-
-
-def test_a_requirement_that_nothing_fits_is_an_error(capable: System) -> None:
-    with pytest.raises(CreationError, match="could not be created"):
-        capable.create(Picky, requirements={"colour": "blue"})
+    with System(base, capabilities=capabilities, timeout=20) as system:
+        ref = RRef(1)
+        assert system.ask(system.create(Capable), ref) == ref
+        assert system.ask(system.create(Picky, requirements={"colour": "red"}), ref) == ref
+        with pytest.raises(CreationError, match="could not be created"):
+            system.create(Picky, requirements={"colour": "blue"})
 
 
 class Undertaker(RefActor):

@@ -29,7 +29,7 @@ from ...stopping import stop
 from ...waiting import PATIENCE, eventually
 from ..core.interrupting import Finalizing
 from ..helpers import hold, until
-from ..scripts import all_gone, family, run, started
+from ..scripts import all_gone, family, run, running, started
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -305,24 +305,15 @@ BODY = """
         ref = farref.remote("B", list, ((1,),))
         future = farref.rpc_async("C", time.sleep, (60,))
         print("ready", flush=True)
-        END
+        # In one long sleep Python 3.14 would not see a signal that came a moment before.
+        [time.sleep(0.1) for _ in range(600)]
 """
-
-
-# In one long sleep Python 3.14 would not see a signal that came a moment before.
-SLEEPS = "[time.sleep(0.1) for _ in range(600)]"
-
-
-def body(end: str) -> str:
-    return BODY.replace("END", end)
 
 
 @pytest.mark.parametrize("base", PROCESSES)
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
 def test_after_a_signal(base: str, name: str, mark: str, tmp_path: Path) -> None:
-    with started(tmp_path, body(SLEEPS), base) as process:
-        assert process.stdout
-        assert process.stdout.readline() == "ready\n"
+    with running(tmp_path, BODY, base) as process:
         process.send_signal(getattr(signal, name))
         process.wait(60)
         assert process.returncode != 0
@@ -380,9 +371,7 @@ def test_a_forked_child_is_inert(base: str, mark: str, tmp_path: Path) -> None:
 
 def test_a_killed_programs_name_is_free_again(mark: str, tmp_path: Path) -> None:
     name = f"again-{mark[:8]}"
-    with started(tmp_path, body(SLEEPS), "farrefBase", name) as process:
-        assert process.stdout
-        process.stdout.readline()
+    with running(tmp_path, BODY, "farrefBase", name) as process:
         with pytest.raises(SystemDownError, match="runs already"):
             System("farrefBase", name=name)
         process.kill()
@@ -396,9 +385,7 @@ def test_a_registrar_that_ends_late_leaves_the_name_to_the_new_system(
     mark: str, own_folder: Path, tmp_path: Path
 ) -> None:
     name = f"again-{mark[:8]}"
-    with started(tmp_path, body(SLEEPS), "multiprocTCPBase", name) as process:
-        assert process.stdout
-        process.stdout.readline()
+    with running(tmp_path, BODY, "multiprocTCPBase", name) as process:
         b = next(each for each in family(mark) if each.name() == "farref: B")
         registrar = b.parent()  # on this base
         assert registrar is not None
@@ -554,9 +541,7 @@ STOPPED = """
 def test_a_supervisor_ends_a_service_in_time(how: str, tmp_path: Path, mark: str) -> None:
     """By SIGTERM: a call that lasts is given up, the other worker runs its hook."""
     hook = tmp_path / "hook"
-    with started(tmp_path, STOPPED, str(hook), how) as program:
-        assert program.stdout is not None
-        assert program.stdout.readline() == "ready\n"
+    with running(tmp_path, STOPPED, str(hook), how) as program:
         program.terminate()
         out, err = program.communicate(timeout=100)
     assert (out, program.returncode) == ("done\n", 143), err
