@@ -58,21 +58,25 @@ class Port(Protocol):
 
         False on every other base, and for actors.
         """
+        return False
 
     def given_up(self) -> None:
         """React to being counted as dead: the endpoint has been closed. In the mailbox thread."""
 
-    def holds_back(self, address: ActorAddress) -> bool:
+    def holds_back(self, address: ActorAddress) -> bool:  # noqa: ARG002 - only ours can tell
         """Whether the last message posted to *address* is still unwritten by the transport."""
+        return False
 
     def largest(self) -> int:
         """The most bytes that one message may have."""
 
     def full(self) -> bool:
         """Whether so many messages wait for the user that senders of more must wait."""
+        return self.queued() >= MAX_INBOX
 
     def queued(self) -> int:
         """The number of messages that wait for the user."""
 
     def timers(self) -> int:
         """Wakeups of this process that have not come; 0 on a base that does not tell."""
+        return 0

@@ -69,8 +69,8 @@ class Reason(msgspec.Struct, frozen=True):
 
     def as_dict(self) -> dict[str, Any]:
         """The same as a dictionary, for JSON."""
-        children = [child.as_dict() for child in self.children]
-        return {**msgspec.structs.asdict(self), "children": children}
+        made: dict[str, Any] = msgspec.to_builtins(self)
+        return made
 
 
 def why(inspector: Inspector, rref: RRef[Any] | str, seconds: float, leak_age: float) -> Reason:

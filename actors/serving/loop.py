@@ -109,10 +109,6 @@ class Loop(Internal):
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(self._begin_beside, loop, work)
 
-    def full(self) -> bool:
-        """Whether so much work is queued that senders of more must wait."""
-        return self.queued >= port.MAX_INBOX
-
     @property
     def queued(self) -> int:
         return len(self._inbox)

@@ -167,9 +167,6 @@ class ActorPort(SelfRunning):
     def largest(self) -> int:
         return bases.largest(self._actor._myRef.transport if self.runs_by_itself else None)
 
-    def full(self) -> bool:
-        return self._loop.full()
-
     def queued(self) -> int:
         return self._loop.queued
 

@@ -61,9 +61,6 @@ class SelfRunning(Port):
                     if not future.done():  # then its callbacks may be running
                         future._done_callbacks.remove(tell)  # type: ignore[attr-defined]  # typeshed leaves it out
 
-    def call_in(self) -> bool:
-        return False
-
 
 class Alarm:
     """The wakeups of an endpoint. In the mailbox thread only.

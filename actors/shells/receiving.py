@@ -8,10 +8,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from thespian.actors import ActorAddress
-
 from ..base.interrupts import new_future
-from ..core import port
+from ..core.port import Port
 from ..hosting import versions
 from ..wire.messages import TO_ENDPOINTS, TO_SHELLS, Joined, LeaveSystem, Serving, check_wire
 from .endpoint import Endpoint
@@ -19,7 +17,7 @@ from .inbox import ProgramInbox
 from .ports import SelfRunning
 
 
-class Receiver(port.Port):
+class Receiver(Port):
     """The common part of a program's ports: dispatch of incoming messages."""
 
     def __init__(self) -> None:
@@ -35,20 +33,11 @@ class Receiver(port.Port):
         self.left: concurrent.futures.Future[None] = new_future()
         """Done when this host has left a system that goes on without it."""
 
-    def full(self) -> bool:
-        return self.queued() >= port.MAX_INBOX
-
     def queued(self) -> int:
         return self.inbox.qsize()
 
-    def timers(self) -> int:
-        return 0
-
     def given_up(self) -> None:
         """Do nothing: the program learns it from its next error."""
-
-    def holds_back(self, address: ActorAddress) -> bool:  # noqa: ARG002 - most bases cannot tell
-        return False
 
     def begin(self, message: Any, again: Callable[[], object]) -> None:
         """Take *message* while there is no endpoint, or keep *again* to take it later.
