@@ -62,10 +62,6 @@ class JoinStep(Step, frozen=True, tag="join"):
     tables: dict[str, Any] | None
 
 
-class LeaveStep(Step, frozen=True, tag="leave"):
-    """The endpoint stopped recording. A killed endpoint has no such row."""
-
-
 class SendStep(Step, frozen=True, tag="send"):
     """A message was handed to delivery."""
 
@@ -88,61 +84,6 @@ class ReceiveStep(Step, frozen=True, tag="receive"):
     """The immediate consequences: an object is `confirmed` or `free`."""
 
 
-class RunStep(Step, frozen=True, tag="run"):
-    """A method of the user's may start.
-
-    A plain function may start as soon as its message is received, so it has no such row.
-    """
-
-    peer: WorkerId
-    label: str
-
-
-class ConfirmedStep(Step, frozen=True, tag="confirmed"):
-    """The owner now counts this user."""
-
-    rref: RRefId
-
-
-class FreeStep(Step, frozen=True, tag="free"):
-    """No reference to the object is left: its owner dropped the value."""
-
-    rref: RRefId
-
-
-class LoseStep(Step, frozen=True, tag="lose"):
-    """A value that will never arrive, and the reason (`Loss`): `creator`, `owner` or `cycle`."""
-
-    rref: RRefId
-    why: str
-
-
-class FailStep(Step, frozen=True, tag="fail"):
-    """A reply that will never arrive."""
-
-    call: CallId
-    peer: WorkerId
-
-
-class DiedStep(Step, frozen=True, tag="died"):
-    """The death of another endpoint became known here.
-
-    *lost*: loans in messages that the dead endpoint may not have got.
-    """
-
-    peer: WorkerId
-    lost: tuple[Report, ...]
-
-
-class BuriedStep(Step, frozen=True, tag="buried"):
-    """The endpoint released the dead one's references, loans and claims."""
-
-    peer: WorkerId
-
-
-# ---- inputs; `Context` describes each
-
-
 class Input(Step, frozen=True):
     """The user's code, or the shell, did something with references."""
 
@@ -153,6 +94,27 @@ _CHAIN = {"chain": tuple[Busy, ...]}
 _TO = {"to": WorkerId}
 _CALL = {"call": CallId}
 _SERIAL = {"serial": (bool, True)}
+EVENTS: dict[str, dict[str, Any]] = {
+    # The endpoint stopped recording. A killed endpoint has no such row.
+    "leave": {},
+    # A method of the user's may start. A plain function may start as soon as its message is
+    # received, so it has no such row.
+    "run": {"peer": WorkerId, "label": str},
+    # The owner now counts this user.
+    "confirmed": _RREF,
+    # No reference to the object is left: its owner dropped the value.
+    "free": _RREF,
+    # A value that will never arrive, and the reason (`Loss`): `creator`, `owner` or `cycle`.
+    "lose": _RREF | {"why": str},
+    # A reply that will never arrive.
+    "fail": _CALL | {"peer": WorkerId},
+    # The death of another endpoint became known here. *lost*: loans in messages that the dead
+    # endpoint may not have got.
+    "died": {"peer": WorkerId, "lost": tuple[Report, ...]},
+    # The endpoint released the dead one's references, loans and claims.
+    "buried": {"peer": WorkerId},
+}
+"""The other steps, and the fields of each."""
 INPUTS: dict[str, dict[str, Any]] = {
     "own": _RREF | _SERIAL,
     "hold": _RREF,
@@ -183,17 +145,18 @@ INPUTS: dict[str, dict[str, Any]] = {
     "weigh_cycle": _RREF,
     "give_up_cycle": _RREF,
 }
-"""The inputs, and the fields of each: a type, or a type and a default."""
+"""The inputs, which `Context` describes, and the fields of each: a type, or also a default."""
 KINDS: tuple[type[Step], ...] = (
-    *(kind for kind in Step.__subclasses__() if kind is not Input),
-    *(  # type: ignore[arg-type] # defstruct does not tell that they are `Input`s
+    *(JoinStep, SendStep, ReceiveStep),
+    *(  # type: ignore[arg-type] # defstruct does not tell that they are `Step`s
         msgspec.defstruct(
             name,
             [(each, *(of if type(of) is tuple else (of,))) for each, of in fields.items()],
-            bases=(Input,),
+            bases=(base,),
             tag=name,
         )
-        for name, fields in INPUTS.items()
+        for base, table in ((Step, EVENTS), (Input, INPUTS))
+        for name, fields in table.items()
     ),
 )
 """All kinds of steps."""
