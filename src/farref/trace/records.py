@@ -178,7 +178,7 @@ def load(path: Path, progress: Progress = silent) -> Recording:
     whole = sum(content.count(b"\n") for _, content in contents)
     records: list[Record] = []
     problems: list[str] = []
-    read = itertools.count()
+    read = itertools.count(1)
     for name, content in contents:
         found, said = _lines(content, name, lambda: progress(next(read), whole))
         records += found
