@@ -51,10 +51,13 @@ from farref.world.shell import Shell
 from . import script as do
 from .reach import seen_blindly
 from .script import Action, Code, Script
-from .state import clone, discard, freeze
+from .state import discard, freeze
 from .states import WatchedContext
 from .steps import Act, Answer, Arrival, Bury, Forget, Judge, Notice, Search, Step, Suspect
 from .task import Stage, Task, key
+
+CONSTANT = {"me", "tracer", "sharing", "mortal", "ordered", "lingers", "_out", "tasks"}
+"""The attributes of an endpoint that are the same in all its states, and `tasks`, in no order."""
 
 
 def worker(name: str) -> WorkerId:
@@ -150,34 +153,13 @@ class ScriptedEndpoint(Shell):
         self.serial = 0
         self._out: list[Send] = []
 
-    def clone(self) -> ScriptedEndpoint:
-        copy = object.__new__(ScriptedEndpoint)
-        copy.__dict__ = clone(vars(self))
-        return copy
-
     def __del__(self) -> None:
         discard(self.context)
 
     def freeze(self) -> Hashable:
-        books = (
-            *(self.variables, self.calls, self.inside, self.freed, self.handed, self.buried),
-            *(self.owed, self.lost, self.late, self.borrowed, self.took_back, self.over),
-            *(self.stood, self.broken, self.errors, self.ran, self.victims, self.laps),
-            self.unstoppable,
-            *(self.collected, self.opened, self.loose, self.holder_reports),
-        )
-        return (
-            freeze(self.context),
-            self.script,
-            frozenset(self.tasks),  # no two are equal: see `_hand`
-            tuple(freeze(book) for book in books),
-            self.unfinished,
-            self.weighing,
-            self.serial,
-            self.suspicions,
-            self.searches,
-            self.rested,
-        )
+        """All that changes."""
+        frozen = [freeze(value) for name, value in vars(self).items() if name not in CONSTANT]
+        return frozenset(self.tasks), *frozen  # no two tasks are equal: see `_hand`
 
     def handles(self) -> Counter[RRefId]:
         """The handles in this process, by our books."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from itertools import chain
+from operator import methodcaller
 from typing import Any
 
 from msgspec.structs import replace
@@ -99,11 +100,7 @@ def _arrivals(taken: Taken) -> Iterator[tuple[str, Move]]:
             cargo = replace(message.cargo, descriptors=forks)
             cases.append((step.sender, replace(message, cargo=cargo)))  # by "lend" nobody does this
         for sender, each in cases:
-
-            def take(it: Context, sender: WorkerId = sender, each: Message = each) -> object:
-                return it.take(sender, each)
-
-            yield f"{each} of {sender}", take
+            yield f"{each} of {sender}", methodcaller("take", sender, each)
 
 
 def _requests(context: Context) -> Iterator[tuple[str, Move]]:
@@ -114,8 +111,8 @@ def _requests(context: Context) -> Iterator[tuple[str, Move]]:
     held = [each for each, count in counts.items() if count.handles]
     some = [*((each,) for each in held), *([tuple(held)] if len(held) > 1 else [])]
     for peer in sorted(peers):
-        yield f"a call to {peer}", lambda it, to=peer: it.call(to, CARGO)  # type: ignore[misc]  # as all here
-        yield f"a creation on {peer}", lambda it, to=peer: it.create(to, CARGO)  # type: ignore[misc]
+        yield f"a call to {peer}", methodcaller("call", peer, CARGO)
+        yield f"a creation on {peer}", methodcaller("create", peer, CARGO)
         for rrefs in some:
 
             def lend(it: Context, to: WorkerId = peer, rrefs: Any = rrefs) -> object:
@@ -125,20 +122,14 @@ def _requests(context: Context) -> Iterator[tuple[str, Move]]:
             yield f"a call to {peer} with {rrefs}", lend
     for rref in held:
         for copy, direct, follow in ((True, True, True), (True, True, False), (False, False, True)):
-
-            def fetch(it: Context, rref: Any = rref, ways: Any = (copy, direct, follow)) -> object:
-                return it.fetch(rref, copy=ways[0], direct=ways[1], follow=ways[2])
-
+            fetch = methodcaller("fetch", rref, copy=copy, direct=direct, follow=follow)
             yield f"a fetch of {rref}, {copy, direct, follow}", fetch
-        yield f"a method of {rref}", lambda it, rref=rref: it.invoke(rref, CARGO)  # type: ignore[misc]
-
-        def aside(it: Context, rref: Any = rref) -> object:
-            return it.invoke(rref, CARGO, (), STRANGER)
+        yield f"a method of {rref}", methodcaller("invoke", rref, CARGO)
+        yield f"a method of {rref} at a stranger", methodcaller("invoke", rref, CARGO, (), STRANGER)
 
         def within(it: Context, rref: Any = rref) -> object:
             return it.create(it.owner_of(rref), CARGO, it.whereabouts(rref))
 
-        yield f"a method of {rref} at a stranger", aside
         yield f"a creation by a method of {rref}", within
 
 
@@ -184,12 +175,9 @@ def _handles(context: Context, rref: RRefId) -> int:
 def _ends(context: Context) -> Iterator[tuple[str, Move]]:
     for rref, user in context.users.items():
         if user.handles:
-            yield f"the end of a handle of {rref}", lambda it, rref=rref: it.drop(rref)  # type: ignore[misc]
+            yield f"the end of a handle of {rref}", methodcaller("drop", rref)
     for rref, owner in context.owners.items():
         if not owner.resolved and owner.alias is None:
             for serial in (True, False):
-
-                def resolve(it: Context, rref: Any = rref, serial: bool = serial) -> object:
-                    return it.resolve(rref, serial=serial)
-
+                resolve = methodcaller("resolve", rref, serial=serial)
                 yield f"the value of {rref}, serial: {serial}", resolve

@@ -81,10 +81,6 @@ class Node:
     ended: str = ""
     """The name of the error with which it ended."""
 
-    def clone(self) -> Node:
-        attendant = clone(self.attendant)
-        return Node(self.me, attendant, self.script, self.ticks, self.phase, self.held, self.ended)
-
     def freeze(self) -> Hashable:
         if self.phase == "dead" or self.ended:
             return self.me, self.phase, self.ended
@@ -210,7 +206,7 @@ class MeetingModel(Model[World]):
                     if after.place != world.place:
                         yield Move("stores, and is not told", number), after
             if world.deaths:
-                dying = node.clone()
+                dying = clone(node)
                 dying.phase = "dead"
                 after = self._with(world._replace(deaths=world.deaths - 1), number, dying)
                 yield Move("dies", number), after
@@ -234,7 +230,7 @@ class MeetingModel(Model[World]):
         return self._look(world, number) if present and world not in self._flaws else world
 
     def _act(self, world: World, number: int, what: str) -> Iterator[tuple[Move, World]]:
-        node = self.nodes[world.nodes[number]].clone()
+        node = clone(self.nodes[world.nodes[number]])
         node.script = node.script[1:]
         if what == "join":
             node.attendant.begin(0)
@@ -267,7 +263,7 @@ class MeetingModel(Model[World]):
         return self._moved(world, attendant.leave(stored), node)
 
     def _look(self, world: World, number: int, *, told: bool = True) -> World:
-        node = self.nodes[world.nodes[number]].clone()
+        node = clone(self.nodes[world.nodes[number]])
         before = self.state(world)
         try:
             if self.program.shell == "service":
@@ -446,7 +442,7 @@ class MeetingModel(Model[World]):
         )
         nodes = []
         for index in world.nodes:
-            each = self.nodes[index].clone()
+            each = clone(self.nodes[index])
             beats = each.attendant._observer._beats
             for known in beats.keys() & shifts.keys():
                 beats[known] -= shifts[known]
@@ -541,7 +537,7 @@ class MeetingModel(Model[World]):
 
 
 def _older(node: Node) -> Node:
-    node = node.clone()
+    node = clone(node)
     attendant = node.attendant
     attendant._observer._last = max(attendant._observer._last - 1, -1)
     attendant._lived = max(attendant._lived - 1, -1)

@@ -65,7 +65,7 @@ class _Ways(dict[type[Any], Any]):
 def _is_machine(kind: type[Any]) -> bool:
     """Whether things of *kind* change, and are neither values nor containers."""
     return (
-        kind.__module__.startswith("farref.protocol.")
+        kind.__module__.startswith(("farref.protocol.", "tests.model."))
         and not issubclass(kind, tuple | Enum)
         and not (issubclass(kind, msgspec.Struct) and kind.__struct_config__.frozen)
         and not getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)

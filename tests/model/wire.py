@@ -100,15 +100,6 @@ class Side:
     """How many messages its user has taken."""
     broken: bool = False
 
-    def clone(self) -> Side:
-        copies = clone(self.channel), self.left, self.sent, list(self.handed)
-        return Side(*copies, self.control_left, list(self.control), self.taken)
-
-    def freeze(self) -> Hashable:
-        control = self.control_left, tuple(self.control)
-        mine = self.left, self.sent, tuple(self.handed), self.taken, self.broken
-        return freeze(self.channel), control, mine
-
 
 def message(number: int) -> Message:
     """The *number*-th message that a side sends."""
@@ -173,7 +164,7 @@ class WireModel(Model[WireState]):
         yield from self._wait(state)
 
     def _send(self, state: WireState, place: int) -> WireState:
-        side = self.sides[state.sides[place]].clone()
+        side = clone(self.sides[state.sides[place]])
         if self.link.room:
             number = side.channel.send(message(side.sent), "mail", 1)
             self.see({"nothing waits for room": number is None})
@@ -184,7 +175,7 @@ class WireModel(Model[WireState]):
         return self._after(state, place, side, None)
 
     def _say(self, state: WireState, place: int) -> WireState:
-        side = self.sides[state.sides[place]].clone()
+        side = clone(self.sides[state.sides[place]])
         self.see({"control passes nothing": side.channel.waits})
         side.channel.send(control(self.link.control - side.control_left))
         side.control_left -= 1
@@ -192,7 +183,7 @@ class WireModel(Model[WireState]):
 
     def _take(self, state: WireState, place: int) -> WireState:
         """The user takes a message; when none waits, there is room again."""
-        side = self.sides[state.sides[place]].clone()
+        side = clone(self.sides[state.sides[place]])
         side.taken += 1
         self.see({"room is never owed": bool(side.channel.owed)})
         if side.taken == len(side.handed):
@@ -202,7 +193,7 @@ class WireModel(Model[WireState]):
 
     def _flush(self, state: WireState, place: int) -> WireState:
         before = self.sides[state.sides[place]]
-        side = before.clone()
+        side = clone(before)
         packet = side.channel.packet(0)
         if before.channel.retry_at not in {None, side.channel.retry_at}:
             return self._fail(state, place, side, Mistake("sending puts off no alarm", "it did"))
@@ -210,7 +201,7 @@ class WireModel(Model[WireState]):
 
     def _tick(self, state: WireState, place: int) -> WireState:
         before = self.sides[state.sides[place]]
-        side = before.clone()
+        side = clone(before)
         packet = side.channel.tick(0)
         self.see(
             {
@@ -223,7 +214,7 @@ class WireModel(Model[WireState]):
 
     def _receive(self, state: WireState, place: int, packet: Packet) -> WireState:
         before = self.sides[state.sides[place]]
-        side = before.clone()
+        side = clone(before)
         try:
             full: tuple[Flow, ...] = ()
             if self.link.room and side.taken < len(side.handed):
@@ -267,7 +258,7 @@ class WireModel(Model[WireState]):
         early = state.early - bool(state.flying)
         later = []
         for number in state.sides:
-            side = self.sides[number].clone()
+            side = clone(self.sides[number])
             for name in TIMES:
                 if getattr(side.channel, name) is not None:
                     setattr(side.channel, name, getattr(side.channel, name) - pause)
@@ -294,7 +285,7 @@ class WireModel(Model[WireState]):
         return after
 
     def _intern(self, side: Side) -> int:
-        frozen = side.freeze()
+        frozen = freeze(side)
         number = self._ids.setdefault(frozen, len(self.sides))
         if number == len(self.sides):
             self.sides.append(side)

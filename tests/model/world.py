@@ -31,6 +31,7 @@ from .endpoint import ScriptedEndpoint, hands_over, worker, workers
 from .explorer import Mistake
 from .reach import unreachable
 from .script import Script
+from .state import clone
 from .steps import Act, Arrival, Bury, Forget, Notice, Search, Step, Suspect
 
 DEAD = -1
@@ -322,7 +323,7 @@ class World:
         self, state: WorldState, place: int, change: Callable[[ScriptedEndpoint], Mistake | None]
     ) -> WorldState:
         """*state* with *change* made to the books of the endpoint at *place*."""
-        endpoint = self.endpoints[state.endpoints[place]].clone()
+        endpoint = clone(self.endpoints[state.endpoints[place]])
         flaw = change(endpoint)
         number = self._intern(endpoint, failed=flaw is not None)
         if flaw is not None:
@@ -439,7 +440,7 @@ class World:
         return known
 
     def _take(self, number: int, step: Step) -> Outcome:
-        endpoint = self.endpoints[number].clone()
+        endpoint = clone(self.endpoints[number])
         move = Move(self._places[endpoint.me], step)
         try:
             sends = endpoint.take(step)
