@@ -82,7 +82,8 @@ def bind(settings: SystemSettings, address: Address) -> Sockets:
     if not settings.tcp or not address.well_known:
         return Sockets(address, local, None)
     family = addresses.family(settings.listen[0])
-    both = family == socket.AF_INET6  # "::" is all interfaces, for IPv4 too
+    # "::" is all interfaces, for IPv4 too
+    both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
     try:
         remote = socket.create_server(
             settings.listen, family=family, backlog=rundir.BACKLOG, dualstack_ipv6=both
