@@ -7,7 +7,7 @@ import signal
 import threading
 
 import pytest
-from thespian.actors import ActorSystem, PoisonMessage
+from thespian.actors import PoisonMessage
 
 from farref.actors.base import Limits, PeerStalled
 
@@ -100,13 +100,3 @@ def test_a_flood_does_not_starve_another_peer() -> None:
                 if first < flood * 30_000:
                     return  # answered in the middle of the flood
             pytest.fail("it was answered only when all of a flood had come")
-
-
-def test_many_more_messages_than_the_limits_to_one_that_never_listens(
-    shared_system: ActorSystem,
-) -> None:
-    echo = shared_system.createActor(Hoarder)
-    for number in range(20_000):
-        shared_system.tell(echo, number)
-    got = shared_system.ask(echo, "report", PATIENCE)
-    assert got == list(range(20_000))
