@@ -184,9 +184,7 @@ class Candidate(SystemActor):
             return Told(question, None)
 
         def write(store: EtcdStore, question: Write) -> Told:
-            with contextlib.suppress(LookupError):
-                return Told(question, store.write(question))
-            return Told(question, None)
+            return Told(question, store.write(question))
 
         for jobs, do, sure in ((self._asking, ask, SURE), (self._writing, write, 1)):
             store = EtcdStore(order.registry, order.system, key, order.seconds / 3)

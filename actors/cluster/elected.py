@@ -75,7 +75,6 @@ class Elected(MembershipService):
         """The host of the request that is being taken."""
         super().__init__()
         self._settings = settings
-        self._here = wire.HostInfo("", {})
         self._host = ""
         self._detector.count_silence(settings.silence)
         self._begin()
