@@ -11,7 +11,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,7 +19,7 @@ from .network import why_not
 from .walls import FIRST, MACHINE, PUBLISHED, SIX, Walled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
 
@@ -79,13 +79,13 @@ class Scene:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def run(self, host: str, *command: str, at: bool = True) -> subprocess.Popen[str]:
+    def run(self, host: str, *command: str) -> subprocess.Popen[str]:
         """Start *command* on *host*."""
         home = self._folder / host
         home.mkdir(exist_ok=True, mode=0o700)
         process = self._stack.enter_context(
             subprocess.Popen(
-                [*(self.walled.command(host) if at else ()), *command],
+                [*self.walled.command(host), *command],
                 cwd=home,
                 env={**os.environ, "XDG_RUNTIME_DIR": str(home)},
                 stdin=subprocess.DEVNULL,
@@ -97,7 +97,7 @@ class Scene:
         self._stack.callback(end, process)
         return process
 
-    def first(self, on: str, at: str = "first", **options: str) -> subprocess.Popen[str]:
+    def first(self, on: str, at: str = "first", **options: Any) -> subprocess.Popen[str]:
         """Start the system on the host *at*; it makes workers *on* the other one."""
         script = self._folder / "system.py"
         script.write_text(textwrap.dedent(SYSTEM), encoding="utf-8")
@@ -109,13 +109,6 @@ class Scene:
     def join(self, host: str, first: str, *options: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "farref", "join", first, "--key", str(self._key)]
         return self.run(host, *command, *options)
-
-    def tunnel(self, *ends: str) -> None:
-        """See `tunnel`; the namespaces are those of hosts."""
-        here, address, port, there, to_address, to_port = ends
-        names = (self.walled.name(here), address, port, self.walled.name(there), to_address)
-        tunnel = str(Path(__file__).with_name("tunnel.py"))
-        ready(self.run("tunnel", sys.executable, tunnel, *names, to_port, at=False))
 
 
 @pytest.fixture
@@ -182,22 +175,14 @@ def test_ipv6(scene: Scene) -> None:
     assert results(first, joined) == [*RIGHT, str([f"[{SIX['machine']}]:1901", SIX["first"]])]
 
 
-def test_a_tunnel(scene: Scene) -> None:
-    """The far host reaches the first one at a port of its own, and the other way round."""
-    scene.tunnel("far", "127.0.0.1", "9000", "first", FIRST, "1900")
-    scene.tunnel("first", FIRST, "1901", "far", "127.0.0.1", "1900")
-    first = scene.first(f"{FIRST}:1901", host=FIRST)
-    advertised = ["--host", "127.0.0.1", "--advertise", f"{FIRST}:1901"]
-    far = scene.join("far", "127.0.0.1:9000", *advertised)
-    assert results(first, far) == [*RIGHT, str([FIRST, f"{FIRST}:1901"])]
-
-
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:" + os.environ.get("PATH", ""))
 
 
-@pytest.mark.skipif(SSHD is None or shutil.which("ssh") is None, reason="there is no sshd")
-def test_ssh(scene: Scene, tmp_path: Path) -> None:
-    """The very line of the documentation: both hosts are at the loopback address."""
+@pytest.fixture
+def ssh(scene: Scene, tmp_path: Path) -> Callable[..., None]:
+    """Has the machine forward ports by an `ssh` to the first host."""
+    if SSHD is None or shutil.which("ssh") is None:
+        pytest.skip("there is no sshd")
     keys = tmp_path / "ssh"
     keys.mkdir(mode=0o700)
     for name in ("host", "user"):
@@ -209,6 +194,7 @@ def test_ssh(scene: Scene, tmp_path: Path) -> None:
     Path("/run/sshd").mkdir(exist_ok=True)
     options = {
         "AuthorizedKeysFile": allowed,
+        "GatewayPorts": "clientspecified",
         "HostKey": keys / "host",
         "ListenAddress": FIRST,
         "PasswordAuthentication": "no",
@@ -218,13 +204,29 @@ def test_ssh(scene: Scene, tmp_path: Path) -> None:
         "UsePAM": "no",
     }
     flags = [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
-    assert SSHD is not None
     scene.run("first", SSHD, "-D", "-e", "-f", "/dev/null", *flags)
+
+    def forward(*ways: str) -> None:
+        known = ["-o", "StrictHostKeyChecking=no", "-o", f"UserKnownHostsFile={keys / 'known'}"]
+        fails = ["-o", "ExitOnForwardFailure=yes", "-o", "ConnectionAttempts=20"]
+        command = ["ssh", "-N", "-i", str(keys / "user"), *known, *fails, *ways, FIRST]
+        scene.run("machine", *command)
+
+    return forward
+
+
+def test_the_tunnel_of_the_docs(scene: Scene, ssh: Callable[..., None]) -> None:
+    """Their very line: both hosts are at the loopback address."""
     first = scene.first("127.0.0.1:1901", host="127.0.0.1")
-    known = ["-o", "StrictHostKeyChecking=no", "-o", f"UserKnownHostsFile={keys / 'known'}"]
-    forward = ["-L", "1900:127.0.0.1:1900", "-R", "1901:127.0.0.1:1901"]
-    fails = ["-o", "ExitOnForwardFailure=yes", "-o", "ConnectionAttempts=20"]
-    command = ["ssh", "-N", "-i", str(keys / "user"), *known, *fails, *forward, FIRST]
-    scene.run("machine", *command)
+    ssh("-L", "1900:127.0.0.1:1900", "-R", "1901:127.0.0.1:1901")
     joined = scene.join("machine", "127.0.0.1", "--host", "127.0.0.1", "--port", "1901")
     assert results(first, joined) == [*RIGHT, str(["127.0.0.1", "127.0.0.1:1901"])]
+
+
+def test_a_tunnel(scene: Scene, ssh: Callable[..., None]) -> None:
+    """The other host reaches the first one at a port of its own, and the other way round."""
+    first = scene.first(f"{FIRST}:1901", host=FIRST, port=1902)  # the wall lets nobody in there
+    ssh("-L", f"9000:{FIRST}:1902", "-R", f"{FIRST}:1901:127.0.0.1:1900")
+    advertised = ["--host", "127.0.0.1", "--advertise", f"{FIRST}:1901"]
+    joined = scene.join("machine", "127.0.0.1:9000", *advertised)
+    assert results(first, joined) == [*RIGHT, str([f"{FIRST}:1901", f"{FIRST}:1902"])]

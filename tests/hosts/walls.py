@@ -1,12 +1,10 @@
-"""Hosts behind walls: a container with one published port, and a machine at the end of a tunnel.
+"""Hosts behind walls: a container with one published port, and two with few open ports.
 
 ::
 
     first 10.79.0.1 --- 10.79.0.2 machine 172.30.0.1 --- 172.30.0.2 box
       lets 22, 1900, 1901 in           NAT: 31900 is the box's 1900
                                     lets the box out to port 1900 only
-
-    far                             no link at all
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ class Walled(Namespaces):
     """The namespaces."""
 
     def __init__(self) -> None:
-        super().__init__("first", "machine", "box", "far")
+        super().__init__("first", "machine", "box")
 
     def make(self) -> None:
         super().make()
