@@ -173,11 +173,14 @@ def test_a_call_that_is_cancelled_does_not_begin(system: System, gate: Path) -> 
     busy = farref.rpc_async("B", wait_for, (str(gate), "busy"))
     assert until(system, begun(gate, "busy").exists)
     waits = [farref.rpc_async("B", note, (number,)) for number in range(3)]
-    assert waits[1].cancel()
-    assert waits[1].cancel(), "again"
-    assert waits[1].cancelled()
-    with pytest.raises(CancelledError):
-        waits[1].result()
+    lent = farref.rpc_async("B", note_with, (3, RRef(1)))
+    resolved = farref.rpc_async("B", note, (RRef(4),), resolve=True)
+    for each in (waits[1], lent, resolved):
+        assert each.cancel()
+        assert each.cancel(), "again"
+        assert each.cancelled()
+        with pytest.raises(CancelledError):
+            each.result()
     assert not busy.cancel()
     gate.touch()
     assert busy.result() == "busy"

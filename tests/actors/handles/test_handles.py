@@ -15,14 +15,6 @@ if TYPE_CHECKING:
     from farref import System
 
 
-def is_identical(ref: RRef[Box]) -> bool:
-    return ref.is_owner() and ref.local_value() is ref.local_value()
-
-
-def same_as_before(ref: RRef[Any], first: RRef[Any]) -> tuple[bool, bool, int]:
-    return ref == first, ref is first, len({ref, first})
-
-
 def test_the_owner_has_the_identical_object_wherever_the_reference_has_been(system: System) -> None:
     box = Box(1)
     ref = RRef(box)
@@ -38,14 +30,6 @@ def test_the_owner_has_the_identical_object_wherever_the_reference_has_been(syst
 
 def _echo(value: Any) -> Any:
     return value
-
-
-def test_local_value_is_the_owners_alone(system: System) -> None:
-    ref = farref.remote("B", make_box, (1,))
-    assert not ref.is_owner()
-    with pytest.raises(ValueError, match=r"owned by B.*to_here.*farref\.wait"):
-        ref.local_value()
-    assert farref.rpc_sync("B", is_identical, (ref,))
 
 
 def test_the_owner_is_known_at_once_and_confirms_soon(system: System) -> None:
@@ -65,14 +49,6 @@ def test_references_of_one_object_are_equal_and_hash_alike(system: System) -> No
     assert len({ref, copy}) == 1
     assert other != ref
     assert ref != ref.id
-
-
-def test_several_handles_of_one_object_in_a_call_are_one_there(system: System) -> None:
-    ref = farref.remote("B", make_box)
-    copy = farref.rpc_sync("C", _echo, (ref,))
-    assert copy is not ref
-    for each in (ref, copy):
-        assert farref.rpc_sync("C", same_as_before, (ref, each)) == (True, True, 1)
 
 
 def test_a_reference_cannot_be_changed_or_shown_wrong(system: System) -> None:

@@ -103,25 +103,23 @@ def test_it_does_not_wait_for_methods_that_are_queued(
     method.result()
 
 
-def test_an_alias_of_an_object_that_is_being_made(system: System, gate: Path) -> None:
-    inner = farref.remote("B", make_box, (gate,))
-    alias = farref.remote("B", return_it, (inner,))
-    local = farref.rpc_async("B", call_method, (Box.get, alias))
-    gate.touch()
-    assert local.result() is None
-
-
 def return_it(ref: RRef[Any]) -> RRef[Any]:
     return ref
 
 
-def test_an_alias_of_an_object_elsewhere_has_no_local_value(system: System, gate: Path) -> None:
-    inner = farref.remote("C", make_box, (gate,))
+@pytest.mark.parametrize("owner", ["B", "C"])
+def test_an_alias_has_the_local_value_of_an_object_that_is_made_here(
+    system: System, gate: Path, owner: str
+) -> None:
+    inner = farref.remote(owner, make_box, (gate,))
     alias = farref.remote("B", return_it, (inner,))
-    local = farref.rpc_async("B", RRef.local_value, (alias,))
+    local = farref.rpc_async("B", call_method, (Box.get, alias))
     gate.touch()
-    with pytest.raises(ValueError, match=r"owned by C.*farref\.wait"):
-        local.result()
+    if owner == "B":
+        assert local.result() is None
+    else:
+        with pytest.raises(ValueError, match=r"owned by C.*to_here.*farref\.wait"):
+            local.result()
 
 
 @pytest.mark.processes

@@ -188,24 +188,6 @@ def test_ctrl_c_reaches_all_coroutines(tmp_path: Path, notes: Path, way: str) ->
 # ---- what cancel() says
 
 
-def test_a_call_in_the_queue_does_not_start(own_system: System, notes: Path, gate: Path) -> None:
-    """It is answered at once, though the only thread is busy."""
-    own_system.worker("one", threads=1)
-    mine = RRef([1])
-    busy = farref.rpc_async("one", plain, (notes, gate))
-    assert until(own_system, lambda: bool(noted(notes)))
-    queued = farref.rpc_async("one", plain, (notes, gate, "queued", mine))
-    resolved = farref.rpc_async("one", plain, (notes, gate, "resolved", mine), resolve=True)
-    assert queued.cancel()
-    assert resolved.cancel()
-    assert not busy.cancel(), "a plain function runs it"
-    assert not busy.done()
-    gate.touch()
-    assert busy.result() == "plain"
-    assert farref.rpc_sync("one", abs, (-3,)) == 3
-    assert noted(notes) == ["plain begins", "plain ends"]
-
-
 class Thing:
     """An object with a method of each kind."""
 
