@@ -15,7 +15,7 @@ from ..core.registrar_client import RegistrarClient
 from ..values.objects import Objects
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True, repr=False)
 class Front(Internal):
     """One endpoint from the program's side: `Core.front`."""
 
