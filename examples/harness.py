@@ -45,14 +45,14 @@ from farref import FarrefError, System
 from farref.commands.bar import bar
 from farref.commands.options import (
     PAUSE,
+    BaseOption,
     PaceOption,
     SaveOption,
+    SharingOption,
     check_suffix,
     pause_of,
     save_story,
 )
-from farref.commands.options import BaseOption as BaseOption  # noqa: PLC0414 - exported
-from farref.commands.options import SharingOption as SharingOption  # noqa: PLC0414 - exported
 from farref.console import Console, Text, echo, write_json
 from farref.plurals import counted
 from farref.protocol.sharing import Sharing

@@ -24,12 +24,11 @@ from rich.table import Table
 
 import farref
 from farref import RRef, System
+from farref.commands.options import BaseOption, SharingOption
 from farref.examples.harness import (
-    BaseOption,
     InputError,
     JsonOption,
     Program,
-    SharingOption,
     Verdict,
     WorkersOption,
     needed,

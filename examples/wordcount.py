@@ -24,16 +24,8 @@ from rich.table import Table
 
 import farref
 from farref import Future, RRef, System
-from farref.examples.harness import (
-    BaseOption,
-    InputError,
-    JsonOption,
-    Program,
-    SharingOption,
-    Verdict,
-    WorkersOption,
-    run,
-)
+from farref.commands.options import BaseOption, SharingOption
+from farref.examples.harness import InputError, JsonOption, Program, Verdict, WorkersOption, run
 from farref.plurals import plural
 
 WORD = re.compile(r"[^\W\d_]+")

@@ -114,21 +114,19 @@ def _write_pieces(descriptor: int, view: memoryview, pieces: deque[int], write: 
 
 def _help(memory: Memory, view: memoryview, pieces: deque[int], ended: _thread.LockType) -> None:
     """Copy pieces of *view* from the end, until there are none or a page cannot be made."""
-    target, source = ctypes.c_char.from_buffer(memory), _Buffer()
-    address = ctypes.addressof(target)
     try:
-        _get_buffer(view, ctypes.byref(source), 0)
+        memory.populated = True  # not by `copy_into`
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         while pieces:
             start = pieces.pop()
-            size = min(PIECE, view.nbytes - start)
-            if _libc.madvise(address + start, size, _POPULATE_WRITE):
+            piece = view[start : start + PIECE]
+            if _libc.madvise(address + start, piece.nbytes, _POPULATE_WRITE):
                 pieces.append(start)  # to touch the page would kill this process
                 return
-            ctypes.memmove(address + start, source.buf + start, size)
+            copy_into(memory, piece, start)
     except IndexError:  # the other has just taken it
         return
     finally:
-        _release_buffer(ctypes.byref(source))
         ended.release()
 
 
