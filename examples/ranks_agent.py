@@ -38,7 +38,6 @@ class Observer:
         self.random = random.Random(self.id)  # noqa: S311 - a game
 
     def run_episode(self, agent: rpc.RRef[Agent]) -> None:
-        """Take `STEPS` steps."""
         for _ in range(STEPS):
             light = self.random.randrange(LIGHTS)
             action = _remote_method(Agent.select_action, agent, self.id, light)
@@ -57,18 +56,15 @@ class Agent:
         self.rewards: dict[int, list[float]] = {rank: [] for rank in range(1, size)}
 
     def chances(self, light: int) -> list[float]:
-        """The chance of each action."""
         weights = [math.exp(each) for each in self.policy[light]]
         return [each / sum(weights) for each in weights]
 
     def select_action(self, observer: int, light: int) -> int:
-        """Draw an action for what *observer* sees."""
         action = self.random.choices(range(LIGHTS), self.chances(light))[0]
         self.taken[observer].append((light, action))
         return action
 
     def report_reward(self, observer: int, reward: float) -> None:
-        """Note the reward of the last action."""
         self.rewards[observer].append(reward)
 
     def run_episode(self) -> None:

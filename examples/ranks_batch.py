@@ -32,7 +32,6 @@ class BatchUpdateServer:
         self.gradients: list[list[float]] = []
 
     def get_model(self) -> list[float]:
-        """The model now."""
         return self.model
 
     @staticmethod

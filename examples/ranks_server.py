@@ -25,19 +25,15 @@ global_lock = threading.Lock()
 
 
 class ParameterServer:
-    """Has the weights."""
-
     def __init__(self) -> None:
         self.weights = [0.0, 0.0]
         self.updates = 0
         self.lock = threading.Lock()
 
     def get(self) -> list[float]:
-        """The weights now."""
         return self.weights
 
     def apply(self, gradient: list[float]) -> None:
-        """Take a step."""
         with self.lock:
             self.updates += 1
             for place, slope in enumerate(gradient):

@@ -28,7 +28,6 @@ class Trainer:
         self.data = data
 
     def fit(self) -> int:
-        """The model."""
         return self.data * self.hyperparameter
 
 

@@ -77,7 +77,6 @@ class ParameterServer:
         return self.model.weights
 
     def get_weights(self) -> NDArray[Any]:
-        """The weights now."""
         return self.model.weights
 
 
@@ -89,13 +88,11 @@ class DataWorker:
         self.data_iterator = get_data_loader(seed)
 
     def compute_gradients(self, weights: NDArray[Any]) -> NDArray[Any]:
-        """The gradient of the next batch."""
         self.model.weights = weights
         return self.model.gradients(*next(self.data_iterator))
 
 
 def make_actors() -> tuple[RRef[ParameterServer], list[RRef[DataWorker]]]:
-    """A new server and new workers."""
     ps = remote("server", ParameterServer, args=(RATE,))
     return ps, [remote(f"worker-{i}", DataWorker, args=(i,)) for i in range(WORKERS)]
 
@@ -138,7 +135,6 @@ def train_at_will() -> RRef[ParameterServer]:
 
 
 def main() -> None:
-    """Train in both ways."""
     with System() as system:
         for name in ("server", *(f"worker-{i}" for i in range(WORKERS))):
             system.worker(name)

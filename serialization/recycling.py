@@ -46,8 +46,6 @@ class KeptSegment(msgspec.Struct, frozen=True):
 
 
 class Recycler:
-    """The kept segments of one process."""
-
     def __init__(
         self, close: Callable[[int], None], close_soon: Callable[[int, int], None]
     ) -> None:
@@ -94,7 +92,6 @@ class Recycler:
         return None
 
     def empty(self) -> None:
-        """Close all kept segments."""
         self._close_before(float("inf"))
 
     def forget(self) -> None:

@@ -87,7 +87,6 @@ class SentStorage:
         return stored, (PickleBuffer(self.mark),)
 
     def memory(self, low: int, high: int) -> memoryview:
-        """A view of its memory."""
         view: memoryview = _view_of(self.storage.data_ptr() + low, high - low, _TO_WRITE)
         return view
 
