@@ -9,32 +9,33 @@ in a quarter of the time. Loading this module loads NumPy.
 from __future__ import annotations
 
 import pickle
+from functools import lru_cache
 from pickle import PickleBuffer
 from typing import Any
 
-from numpy import frombuffer
+from numpy import frombuffer, zeros
 
 MOST_KINDS = 1_000
 """The most pairs of a ``dtype`` and a shape that are remembered."""
-_around: dict[Any, tuple[bytes, bytes]] = {}
-"""The pickle of a writable array before its bytes, and after them, by its ``dtype`` and shape."""
-_apart: dict[Any, bytes] = {}
-"""The pickle of an array without its bytes, by its ``dtype``, shape and whether it is read-only."""
 _HEAD = b"\x96"
 """The opcode before the bytes of a writable buffer; their number follows, in 8 bytes."""
 
 
 class Alone:
-    """Pickles *array*, which has a built-in ``dtype`` and no gaps, row by row."""
+    """Pickled in place of an array, which has a built-in ``dtype`` and no gaps, row by row."""
 
-    __slots__ = ("_array",)
+    __slots__ = ("_parts",)
 
-    def __init__(self, array: Any) -> None:
-        self._array = array
+    def __init__(self, *parts: Any) -> None:
+        """*parts* are the arguments of `restored`."""
+        self._parts = parts
 
-    def __reduce__(self) -> tuple[Any, tuple[PickleBuffer, str, tuple[int, ...]]]:
-        array = self._array
-        return restored, (PickleBuffer(array), array.dtype.str, array.shape)
+    @classmethod
+    def of(cls, array: Any) -> Alone:
+        return cls(PickleBuffer(array), array.dtype.str, array.shape)
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return restored, self._parts
 
 
 def restored(data: Any, kind: str, shape: tuple[int, ...]) -> Any:
@@ -49,33 +50,34 @@ def as_kind(array: Any, dtype: Any) -> Any:
 
 
 def dumps(array: Any) -> bytes:
-    """``pickle.dumps(Alone(array), 5)``, which has the bytes of *array* in it."""
+    """The pickle of *array*, with its bytes in it."""
     view = memoryview(array)
     if view.readonly:  # NumPy calls some of these writable, with a warning
-        return pickle.dumps(Alone(array), 5)
-    around = _around.get((array.dtype, view.shape))
-    if around is not None:
-        return b"".join((around[0], view, around[1]))
-    own = array.view()  # another thread may give the array another shape meanwhile
-    pickled = pickle.dumps(Alone(own), 5)
-    head = _HEAD + own.nbytes.to_bytes(8, "little")
-    begin = pickled.index(head, pickled.index(restored.__name__.encode())) + len(head)
-    if len(_around) >= MOST_KINDS:
-        _around.clear()
-    _around[own.dtype, own.shape] = pickled[:begin], pickled[begin + own.nbytes :]
-    return pickled
+        return pickle.dumps(Alone.of(array), 5)
+    before, after = _around(array.dtype, view.shape)
+    return b"".join((before, view, after))
 
 
 def dumps_apart(array: Any) -> tuple[bytes, memoryview]:
-    """The pickle of `Alone` *array* with a buffer beside it, and the buffer: its bytes."""
-    own = array.view()  # as in `dumps`
+    """The pickle of *array* with a buffer beside it, and the buffer: its bytes."""
+    own = array.view()  # another thread may give the array another shape meanwhile
     view = memoryview(own)
-    kind = own.dtype, view.shape, view.readonly
-    data = _apart.get(kind)
-    if data is None:
-        buffers: list[PickleBuffer] = []
-        data = pickle.dumps(Alone(own), 5, buffer_callback=buffers.append)
-        if len(_apart) >= MOST_KINDS:
-            _apart.clear()
-        _apart[kind] = data
-    return data, view
+    return _apart(own.dtype, view.shape, view.readonly), view
+
+
+@lru_cache(MOST_KINDS)
+def _around(dtype: Any, shape: tuple[int, ...]) -> tuple[bytes, bytes]:
+    """The pickle of a writable array before its bytes, and after them."""
+    array = zeros(shape, dtype)
+    pickled = pickle.dumps(Alone.of(array), 5)
+    head = _HEAD + array.nbytes.to_bytes(8, "little")
+    begin = pickled.index(head) + len(head)
+    return pickled[:begin], pickled[begin + array.nbytes :]
+
+
+@lru_cache(MOST_KINDS)
+def _apart(dtype: Any, shape: tuple[int, ...], readonly: bool) -> bytes:
+    """The pickle of an array without its bytes."""
+    buffer = PickleBuffer(b"" if readonly else bytearray())
+    alone = Alone(buffer, dtype.str, shape)
+    return pickle.dumps(alone, 5, buffer_callback=lambda _: None)
