@@ -387,9 +387,10 @@ class RRef(Reference, Generic[T_co]):
             hint = "" if name.startswith("_") else OF_THE_OBJECT.format(f".{name}")
             raise AttributeError(f"'RRef' object has no attribute {name!r}{hint}")
 
-        def __getitem__(self, key: object) -> NoReturn:
+        def __getitem__(self, *_: object) -> NoReturn:
             raise TypeError(f"'RRef' object is not subscriptable{OF_THE_OBJECT.format('[key]')}")
 
+        __setitem__ = __delitem__ = __getitem__
         __iter__ = None  # Python would call `__getitem__`
 
         def __len__(self) -> NoReturn:

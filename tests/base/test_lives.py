@@ -33,8 +33,9 @@ def test_the_states_of_a_process(procfs: bool, monkeypatch: pytest.MonkeyPatch) 
         earlier.kill()
         assert PTRACE(ATTACH, process.pid, None, None) == 0
         os.waitpid(process.pid, os.WUNTRACED)
-        assert life.running(), "who debugs it will let it go on"
+        running = life.running()
         assert PTRACE(DETACH, process.pid, None, None) == 0
+        assert running, "who debugs it will let it go on"
         process.send_signal(signal.SIGSTOP)
         eventually(lambda: not life.running())
         assert life.alive()

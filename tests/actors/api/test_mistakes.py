@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import subprocess
 import sys
@@ -52,6 +53,7 @@ MISTAKES: list[Mistake] = [
         r"write `ref\.rpc_sync\(\)\.append`, or",
     ),
     (lambda ref: ref["a"], TypeError, r"not subscriptable; .* `ref\.rpc_sync\(\)\[key\]`"),
+    (lambda ref: operator.setitem(ref, "a", 3), TypeError, r"write `ref\.rpc_sync\(\)\[key\]`"),
     (list, TypeError, "'RRef' object is not iterable"),
     (len, TypeError, r"has no len\(\); .* `len\(ref\.rpc_sync\(\)\)`"),
     (lambda ref: ref.id_, AttributeError, "has no attribute 'id_'"),
