@@ -23,6 +23,7 @@ from farref import FetchTimeoutError, Future, RRef, System
 from farref.actors.serving.cancels import Cancels
 from farref.testing import until
 
+from ...bases import PROCESSES
 from ...stopping import stopped
 from ...waiting import PATIENCE, eventually
 from ..helpers import assert_nothing_held, hold
@@ -140,8 +141,8 @@ INTERRUPTED = """
     from tests.actors.serving.test_cancels import noted, relay
     from tests.waiting import eventually
 
-    def main(notes, way):
-        with System() as system:
+    def main(notes, way, base):
+        with System(base) as system:
             system.worker("B")
             system.worker("C")
 
@@ -159,17 +160,18 @@ INTERRUPTED = """
                 print("went on", farref.rpc_sync("B", abs, (-3,)))
 
     if __name__ == "__main__":
-        main(Path(sys.argv[1]), sys.argv[2])
+        main(Path(sys.argv[1]), *sys.argv[2:])
 """
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize("way", ["rpc_sync", "await"])
-def test_ctrl_c_reaches_all_coroutines(tmp_path: Path, notes: Path, way: str) -> None:
+@pytest.mark.parametrize("base", PROCESSES)
+def test_ctrl_c_reaches_all_coroutines(tmp_path: Path, notes: Path, way: str, base: str) -> None:
     script = tmp_path / "interrupted.py"
     script.write_text(textwrap.dedent(INTERRUPTED), "utf-8")
     program = subprocess.Popen(
-        [sys.executable, script, notes, way],
+        [sys.executable, script, notes, way, base],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
