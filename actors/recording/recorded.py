@@ -75,16 +75,6 @@ class Recorded(Context):
                 self._tracer.did("fork", rref, call.caller)
         return made
 
-    def abandon(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
-        carries = tuple(descriptors)
-        self._tracer.did("abandon", carries)
-        return self.plain.abandon(carries)
-
-    def release(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
-        carries = tuple(descriptors)
-        self._tracer.did("release", carries)
-        return self.plain.release(carries)
-
     # ---- its requests
 
     def create(
@@ -163,7 +153,10 @@ class Recorded(Context):
 
 
 def _told_as_it_is(name: str) -> Callable[..., list[Effect]]:
-    """The method *name* of an input whose row has the arguments, in their order."""
+    """The method *name* of an input whose row has the arguments, in their order.
+
+    An argument that is iterable is a tuple or a list: the row reads it first.
+    """
 
     def told(self: Recorded, *arguments: Any) -> list[Effect]:
         self._tracer.did(name, *arguments)
@@ -187,7 +180,17 @@ def _told_by_its_message(name: str) -> Callable[..., list[Effect]]:
 for _name in ("tell", "reply", "refuse"):
     setattr(Recorded, _name, _told_by_its_message(_name))
 for _name in (
-    *("refuse_cancel", "stand_for", "pause", "resume", "done", "waits", "suspect"),
+    *(
+        "abandon",
+        "release",
+        "refuse_cancel",
+        "stand_for",
+        "pause",
+        "resume",
+        "done",
+        "waits",
+        "suspect",
+    ),
     *("scanned", "weigh_cycle", "give_up_cycle"),
 ):
     setattr(Recorded, _name, _told_as_it_is(_name))
