@@ -105,18 +105,15 @@ class ActorPort(SelfRunning):
     def post(self, address: ActorAddress, message: object) -> None:
         if not self.runs_by_itself:
             simple.send(self._actor, address, message)
-        elif self._own is not None and isinstance(message, Envelope | Raw):
+            return
+        if self._own is not None and isinstance(message, Envelope | Raw):
             bases.post_as(self._actor, address, message)
-        elif self._own is None and not isinstance(message, Envelope):
+            return
+        if self._own is None and not isinstance(message, Envelope):
             bases.check_plain(self._actor._myRef.transport, address)
-            self._send(address, message)
-        else:
-            self._send(address, message)
-
-    def _send(self, address: ActorAddress, message: object) -> None:
-        if self._own is not None or threading.get_ident() == self._thread:
+        if self._bell is None or threading.get_ident() == self._thread:
             Actor.send(self._actor, address, message)
-        elif self._bell is not None:
+        else:
             self.left.append(lambda: Actor.send(self._actor, address, message))
             self._bell.ring()
 

@@ -108,7 +108,10 @@ class OwnPort(OutsidePort):
 
     def _handle(self, envelope: Received) -> bool:
         """Take one message. Returns whether to receive another one."""
-        self._receive(envelope.message, envelope.sender)
+        try:
+            self._take(envelope.message, envelope.sender)
+        except Exception as error:
+            log.error("the program could not handle a message, and goes on:\n%s", details_of(error))
         return not self._stopping
 
     def _drain(self) -> None:
@@ -123,12 +126,6 @@ class OwnPort(OutsidePort):
                 "the program could not do the work that its threads left, and goes on:\n%s",
                 details_of(error),
             )
-
-    def _receive(self, message: Any, sender: ActorAddress) -> None:
-        try:
-            self._take(message, sender)
-        except Exception as error:
-            log.error("the program could not handle a message, and goes on:\n%s", details_of(error))
 
     def _take(self, message: Any, sender: ActorAddress) -> None:
         endpoint = self.endpoint
