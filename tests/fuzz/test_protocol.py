@@ -33,27 +33,19 @@ from farref.protocol.messages import (
     Message,
     Passing,
     Probe,
-    Tell,
 )
 from farref.protocol.sharing import DISCIPLINES, Sharing
 
+from ..model.foreign import A, B, C, reference, tell
 from ..model.state import clone, freeze
 from .cases import cases
 from .wrong import wrong
 
-A, B, C, D = (WorkerId(name, 1) for name in "ABCD")
+D = WorkerId("D", 1)
 STRANGER = WorkerId("A", 2)
 WORKERS = (A, B, C, D, STRANGER)
 SENDERS = (A, C, D, STRANGER)
 """Not B itself: its shell refuses messages that others send in its name."""
-
-
-def reference(rref: RRefId, fork: ForkId, owner: WorkerId, passing: Passing) -> Descriptor:
-    return Descriptor(rref=rref, fork=fork, owner=owner, parent=fork.parent, passing=passing)
-
-
-def tell(*references: Descriptor) -> Tell:
-    return Tell(cargo=Cargo(descriptors=references))
 
 
 @cache
@@ -65,8 +57,8 @@ def endpoint(sharing: Sharing) -> Context:
     context.fork_all((mine,), A)
     context.fork_all((mine,), C)
     context.fork_all((shared,), A)
-    context.receive(C, tell(reference(RRefId(C, 1), ForkId(C, 1), C, Passing.FORK)))
-    context.receive(A, tell(reference(RRefId(C, 2), ForkId(A, 1), C, Passing.FORK)))
+    context.receive(C, tell(reference(RRefId(C, 1), ForkId(C, 1), C)))
+    context.receive(A, tell(reference(RRefId(C, 2), ForkId(A, 1), C)))
     context.hold(RRefId(C, 1))
     context.fork_all((RRefId(C, 1),), A)
     context.receive(

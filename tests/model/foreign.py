@@ -53,9 +53,11 @@ CONFIRMED, ASKED = RRefId(C, 1), RRefId(C, 2)
 """Objects of C that B uses: C gave it the first, A the second."""
 
 
-def reference(rref: RRefId, fork: ForkId, owner: WorkerId) -> Descriptor:
+def reference(
+    rref: RRefId, fork: ForkId, owner: WorkerId, passing: Passing = Passing.FORK
+) -> Descriptor:
     """A reference from the endpoint that *fork* names."""
-    return Descriptor(rref=rref, fork=fork, owner=owner, parent=fork.parent)
+    return Descriptor(rref=rref, fork=fork, owner=owner, parent=fork.parent, passing=passing)
 
 
 def tell(*references: Descriptor) -> Tell:
@@ -166,7 +168,7 @@ def _packet(name: str, packet: Packet) -> Foreign:
 
 
 CREATION = Create(call=CallId(A, 9), rref=RRefId(A, 9), fork=ForkId(A, 9), cargo=Cargo())
-LOAN = replace(reference(ASKED, ForkId(A, 9), C), passing=Passing.LOAN)
+LOAN = reference(ASKED, ForkId(A, 9), C, Passing.LOAN)
 
 FOREIGN = (
     _to_b("a delete of one fork twice", A, Delete(rref=X, forks=(ForkId(B, 1),) * 2)),
@@ -235,9 +237,7 @@ FOREIGN = (
         A,
         Reply(
             call=CallId(B, 1),
-            cargo=Cargo(
-                descriptors=(replace(reference(X, ForkId(B, 4), B), passing=Passing.BACK),)
-            ),
+            cargo=Cargo(descriptors=(reference(X, ForkId(B, 4), B, Passing.BACK),)),
         ),
     ),
     _to_b("a loan without a call", A, tell(LOAN)),

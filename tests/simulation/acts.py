@@ -5,16 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from farref.protocol.ids import CallId, RRefId, WorkerId
 
 from .jobs import Ask, Job, Value
-from .plan import GRACE, NODES, RINGS
-
-if TYPE_CHECKING:
-    from .node import Node
-    from .plan import Act
+from .node import Node
+from .plan import GRACE, NODES, RINGS, Act
 
 
 def improvise(node: Node, act: Act) -> bool:

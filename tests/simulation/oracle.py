@@ -45,9 +45,9 @@ from farref.protocol.ids import CallId, RRefId, WorkerId
 from farref.protocol.messages import Busy, Request, names, target_of
 
 from ..model.reach import reached
+from .jobs import Error, PendingRequest, Turn
 
 if TYPE_CHECKING:
-    from .jobs import Error, PendingRequest, Turn
     from .node import Node
 
 

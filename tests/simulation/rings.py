@@ -20,17 +20,13 @@ request that is under way, or held back by its caller, will wait for the same ta
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from farref.protocol.ids import CallId
 from farref.protocol.messages import Create, Hop, Request, Tell, names, target_of
 
-from .oracle import WrongError
-
-if TYPE_CHECKING:
-    from .jobs import PendingRequest, Task
-    from .node import Node
-    from .oracle import Oracle
+from .jobs import PendingRequest, Task
+from .node import Node
+from .oracle import Oracle, WrongError
 
 SOON = 15.0
 """Seconds between two checks. There is none while an endpoint sleeps or is cut off, or a message is

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from farref.actors.recording.tracefile import FileSink
 from farref.actors.recording.tracing import Tracer
@@ -30,11 +29,8 @@ from ..model.reach import reachable
 from .acts import improvise
 from .node import Node
 from .oracle import Oracle, WrongError
-from .plan import DISASTERS, NODES, name_of
+from .plan import DISASTERS, NODES, Act, Plan, name_of
 from .rings import WaitGraph
-
-if TYPE_CHECKING:
-    from .plan import Act, Plan
 
 NOTICE = 1.0
 """The most seconds until an endpoint learns of a death."""

@@ -96,11 +96,6 @@ def test_who_comes_back_under_its_name_has_its_rank() -> None:
     assert ranked(dict.fromkeys([other, B, A]), before) == [A, B, other]
 
 
-def test_a_group_that_shrinks_moves_only_the_last() -> None:
-    before = [A, B, C, node("d")]
-    assert ranked(dict.fromkeys([node("d"), C, B]), before) == [node("d"), B, C]
-
-
 @given(
     st.lists(st.integers(0, 12), unique=True, max_size=8),
     st.lists(st.integers(0, 12), unique=True, min_size=1, max_size=8),
