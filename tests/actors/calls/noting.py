@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,10 +19,8 @@ from ..helpers import hold
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    Sharing = Literal["lend", "fork", "borrow"]
+    from farref.protocol.sharing import Sharing
 
-DISCIPLINES: tuple[Sharing, ...] = ("lend", "fork", "borrow")
-"""All there are: `test_bad_input` compares."""
 LONG = 30.0
 """Seconds within which a wait has certainly ended. A system's timeout is twice as long."""
 _noted: list[Any] = []

@@ -23,10 +23,10 @@ from farref import (
     SystemDownError,
     WorkerNotFoundError,
 )
+from farref.protocol.sharing import DISCIPLINES
 
 from ...marks import TORCH
 from ..helpers import Box, make_box
-from .noting import DISCIPLINES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,12 +11,12 @@ import pytest
 
 import farref
 from farref import OwnerDiedError, RRef, WorkerDiedError
+from farref.protocol.sharing import DISCIPLINES
 from farref.testing import until
 
 from ...stopping import stop
 from . import noting
 from .noting import (
-    DISCIPLINES,
     LONG,
     SlowToCopy,
     begin_anew,

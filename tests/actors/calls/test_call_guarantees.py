@@ -11,12 +11,12 @@ import pytest
 
 import farref
 from farref import FetchTimeoutError, RRef, SerializationError
+from farref.protocol.sharing import DISCIPLINES
 from farref.testing import until
 
 from ...stopping import stopped
 from . import noting
 from .noting import (
-    DISCIPLINES,
     LONG,
     Copied,
     Failing,

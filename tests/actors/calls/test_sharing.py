@@ -12,11 +12,11 @@ from thespian.actors import ActorExitRequest
 
 import farref
 from farref import RefActor, RRef, System
+from farref.protocol.sharing import DISCIPLINES
 
 from ...bases import BASES, IN_PROCESS, SAMPLED
 from ..conftest import GRACE
 from ..helpers import PATIENCE, Box, hold, make_box, references_everywhere, until
-from .noting import DISCIPLINES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -32,22 +32,9 @@ from .interrupting import Interrupt, Interrupting
 DUTIES_UNCHECKED = "it counts functions"
 
 FILES = (
-    "/api.py",
-    "/calls.py",
-    "/core.py",
-    "/current.py",
-    "/delivery.py",
-    "/discards.py",
-    "/endpoint.py",
-    "/futures.py",
-    "/interrupts.py",
-    "/mail.py",
-    "/objects.py",
-    "/packing.py",
-    "/pickling.py",
-    "/proxies.py",
-    "/rref.py",
-    "/system.py",
+    *("/api.py", "/calls.py", "/core.py", "/current.py", "/delivery.py", "/discards.py"),
+    *("/endpoint.py", "/futures.py", "/interrupts.py", "/mail.py", "/objects.py", "/packing.py"),
+    *("/pickling.py", "/proxies.py", "/rref.py", "/system.py"),
 )
 
 

@@ -67,15 +67,8 @@ class Echo(RefActor):
 
 
 STEPS = (
-    *(
-        "/calls.py",
-        "/core.py",
-        "/current.py",
-        "/delivery.py",
-        "/futures.py",
-        "/registrar_client.py",
-    ),
-    *("/system.py", "/waiter.py"),
+    *("/calls.py", "/core.py", "/current.py", "/delivery.py", "/futures.py"),
+    *("/registrar_client.py", "/system.py", "/waiter.py"),
 )
 ASKS: dict[str, Callable[[System], object]] = {
     "a call": lambda _: farref.rpc_async("echo", pow, (2, 3)).result(),
