@@ -68,9 +68,14 @@ def started(
 def running(folder: Path, text: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """The program, once it has said that it is ready."""
     with started(folder, text, *arguments) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+        expect(process)
         yield process
+
+
+def expect(process: subprocess.Popen[str], line: str = "ready") -> None:
+    """The next line that *process* writes is *line*; else its errors are told."""
+    assert process.stdout
+    assert process.stdout.readline() == f"{line}\n", process.stderr and process.stderr.read()
 
 
 def family(mark: str, name: str = "FAMILY") -> list[psutil.Process]:

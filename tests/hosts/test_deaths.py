@@ -26,7 +26,7 @@ from farref import (
 from farref.testing import assert_nothing_held, until
 
 from ..actors.helpers import Box, hog, hold
-from ..actors.scripts import started
+from ..actors.scripts import expect, started
 from ..bases import HOSTS
 from ..stopping import stop
 from .network import Network, address
@@ -178,8 +178,7 @@ def test_thespian_tells_first(joined: Joining, network: Network, key: Path, tmp_
     on = [*network.command("A"), "env", *map("=".join, CONVENTION.items())]
     arguments = (address("A"), str(key), address("B"))
     with joined("B", **CONVENTION), started(tmp_path, WATCHING, *arguments, on=on) as program:
-        assert program.stdout is not None
-        assert program.stdout.readline() == "4\n", program.stderr and program.stderr.read()
+        expect(program, "4")
         power_off(network, "B")
         out, err = program.communicate(timeout=80)
         assert out == f"WorkerDiedError {address('A')}\n", err
@@ -297,8 +296,7 @@ def test_the_end_of_the_first_host(
     name = f"first-{how.replace(' ', '-')}"
     arguments = (address("A"), str(key), address("B"), name)
     with joined("B") as away, started(tmp_path, FIRST, *arguments, on=network.command("A")) as here:
-        assert here.stdout
-        assert here.stdout.readline() == "ready\n", here.stderr and here.stderr.read()
+        expect(here)
         if how == "in order":
             here.send_signal(signal.SIGINT)
         elif how == "killed":

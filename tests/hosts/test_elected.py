@@ -23,7 +23,7 @@ from farref import OwnerDiedError, RRef, System, WorkerDiedError
 from farref.testing import assert_nothing_held, until
 
 from ..actors.helpers import Box
-from ..actors.scripts import started
+from ..actors.scripts import expect, started
 from ..etcd import Etcd
 from ..stopping import stop
 from .network import ROUTER, Network, address
@@ -80,8 +80,7 @@ def three(network: Network, etcd: Etcd, key: Path, tmp_path: Path) -> Iterator[T
     join = [sys.executable, "-m", "farref", "join", f"{registry}/{name}"]
     join += ["--key", str(key), "--host", address("B")]
     with started(tmp_path, FIRST, *arguments, on=network.command("A")) as first:
-        assert first.stdout
-        assert first.stdout.readline() == "ready\n", first.stderr and first.stderr.read()
+        expect(first)
         with subprocess.Popen([*network.command("B"), *join], stdout=subprocess.PIPE) as second:
             try:
                 with (

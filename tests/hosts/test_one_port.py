@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ..actors.scripts import expect
 from .network import why_not
 from .walls import FIRST, MACHINE, PUBLISHED, SIX, Walled
 
@@ -103,7 +104,7 @@ class Scene:
         script.write_text(textwrap.dedent(SYSTEM), encoding="utf-8")
         given = json.dumps({"key": str(self._key), **options})
         process = self.run(at, sys.executable, str(script), given, on)
-        ready(process)
+        expect(process)
         return process
 
     def join(self, host: str, first: str, *options: str) -> subprocess.Popen[str]:
@@ -124,14 +125,6 @@ def end(process: subprocess.Popen[str]) -> None:
             process.communicate(timeout=20)
         except subprocess.TimeoutExpired:
             process.kill()
-
-
-def ready(process: subprocess.Popen[str]) -> None:
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    if not line:
-        pytest.fail(process.communicate(timeout=20)[1])
-    assert line == "ready\n"
 
 
 def results(first: subprocess.Popen[str], joined: subprocess.Popen[str]) -> list[str]:

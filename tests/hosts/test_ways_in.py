@@ -18,7 +18,7 @@ from farref import System, SystemDownError
 from farref.actors.base import tcp
 from farref.testing import assert_nothing_held, until
 
-from ..actors.scripts import run, started
+from ..actors.scripts import expect, run, started
 from ..base.authority import Authority
 from ..bases import HOSTS, about
 from ..keys import key_file
@@ -79,8 +79,7 @@ def test_without_heartbeats_an_attached_program_learns_of_the_end(
         System(silence=None) as system,
         started(tmp_path, STAYING, system.name, on=on) as program,
     ):
-        assert program.stdout is not None
-        assert program.stdout.readline() == "attached\n"
+        expect(program, "attached")
         system.shutdown()
         out, err = program.communicate(timeout=60)
     assert err == ""

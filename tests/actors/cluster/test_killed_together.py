@@ -17,7 +17,7 @@ from farref import System
 
 from ...bases import PROCESSES
 from ...waiting import eventually
-from ..scripts import family, started
+from ..scripts import expect, family, started
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,8 +48,7 @@ def kill_all(tmp_path: Path, base: str) -> None:
     """Start a program with a system, and kill all its processes at once; none sees another die."""
     mark = uuid.uuid4().hex
     with started(tmp_path, PROGRAM, base, on=("env", f"FAMILY={mark}")) as program:
-        assert program.stdout is not None
-        assert program.stdout.readline() == "ready\n"
+        expect(program)
         processes = family(mark)
         for process in processes:
             process.suspend()
