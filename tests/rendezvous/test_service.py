@@ -25,7 +25,7 @@ from farref.elastic import (
 )
 from farref.elastic.endpoints import RendezvousEndpoint
 
-from ..ports import free_ports
+from ..ports import free_port
 from ..waiting import eventually
 from .kit import SHORT, meet
 from .test_handler import error_of
@@ -116,7 +116,7 @@ def test_another_system_of_that_name_is_not_taken_for_it() -> None:
 
 
 def test_a_service_by_hand_ends_in_order() -> None:
-    command = [sys.executable, "-m", "farref", "rendezvous", f"127.0.0.1:{free_ports(1)[0]}"]
+    command = [sys.executable, "-m", "farref", "rendezvous", f"127.0.0.1:{free_port()}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as service:
         assert service.stdout is not None
         assert service.stdout.readline().startswith("agents meet at farref://127.0.0.1:")
@@ -126,7 +126,7 @@ def test_a_service_by_hand_ends_in_order() -> None:
 
 def test_a_service_that_is_killed_is_not_started_again() -> None:
     """Nobody knows any more which nodes are still in a round."""
-    endpoint = RendezvousEndpoint(f"127.0.0.1:{free_ports(1)[0]}")
+    endpoint = RendezvousEndpoint(f"127.0.0.1:{free_port()}")
     found: Any = endpoint.backend(RendezvousParameters("farref", "x", "run", 1, 1), Timeouts())
     found.set_state(b"before")
     # Another parent's child that ended meanwhile has no command line any more.

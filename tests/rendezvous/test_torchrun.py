@@ -31,7 +31,7 @@ from farref.elastic.network import own_address, within
 from farref.protocol.rendezvous.codec import decode
 
 from ..marks import TORCH
-from ..ports import free_ports
+from ..ports import free_port
 from ..waiting import eventually
 from .test_handler import answers, stranger
 
@@ -142,7 +142,7 @@ def job_of(tmp_path: Path) -> Iterator[Any]:
 @pytest.mark.processes
 @pytest.mark.timeout(300)
 def test_two_agents_train_over_a_store_of_torch(job_of: Any) -> None:
-    job = job_of(f"c10d://127.0.0.1:{free_ports(1)[0]}", "2", "train")
+    job = job_of(f"c10d://127.0.0.1:{free_port()}", "2", "train")
     job.start("a", "b")
     job.group("a", "b")
     job.stop()
@@ -154,7 +154,7 @@ def test_two_agents_train_over_a_store_of_torch(job_of: Any) -> None:
 @pytest.mark.timeout(300)
 def test_late_joiners_then_the_death_of_rank_0_while_they_train(job_of: Any) -> None:
     """By default they meet in a service that the first agent starts and does not end."""
-    job = job_of(f"127.0.0.1:{free_ports(1)[0]}", "1:3", "train")
+    job = job_of(f"127.0.0.1:{free_port()}", "1:3", "train")
     job.start(a="127.0.0.3")
     assert job.group("a") == ["a"]
     job.start(b="127.0.0.2", c="127.0.0.20")  # that of b sorts first: rank 0 stays nevertheless
@@ -281,7 +281,7 @@ def test_errors_are_torchs(etcd: int) -> None:
     from torch.distributed.elastic.rendezvous import api
 
     short = {"connect_timeout": "0.5", "join_timeout": "0.5", "last_call_timeout": "0.1"}
-    (nobody,) = free_ports(1)
+    nobody = free_port()
     with pytest.raises(api.RendezvousConnectionError, match=str(nobody)):
         create(f"etcd://127.0.0.1:{nobody}", **short)
     with pytest.raises(api.RendezvousConnectionError, match=str(nobody)):
@@ -313,7 +313,7 @@ def test_a_name_that_does_not_resolve_yet(
         return real("127.0.0.1", *args, **more)
 
     monkeypatch.setattr(socket, "getaddrinfo", later)
-    port = etcd if scheme == "etcd" else free_ports(1)[0]
+    port = etcd if scheme == "etcd" else free_port()
     if scheme == "c10d":  # torch resolves in C++
         monkeypatch.setattr("torch.distributed.TCPStore", numeric_store())
     handler = create(f"{scheme}://first.job:{port}", last_call_timeout="0.1")
@@ -366,7 +366,7 @@ def test_a_stranger_instead_of_a_store(data: bytes | None) -> None:
 
 def test_a_system_by_name_and_by_its_address() -> None:
     """Any system at an address serves; the agents need not have made it."""
-    (port,) = free_ports(1)
+    port = free_port()
     with System(host="127.0.0.1", port=port) as system:
         for text in (f"farref://{system.name}", f"127.0.0.1:{port}"):
             wanted = RendezvousParameters("farref", text, "run", 1, 1)

@@ -39,7 +39,7 @@ from ...base.kit import alive
 from ...etcd import Etcd
 from ...keys import key_file
 from ...marks import NAMES
-from ...ports import free_ports
+from ...ports import free_port
 from ...stopping import stop, stopped
 from ...waiting import eventually
 from ..scripts import started
@@ -124,8 +124,7 @@ def test_a_write_is_taken_once_and_from_the_holder_only(etcd: Etcd, store: EtcdS
 
 
 def test_a_server_that_does_not_answer_is_passed_over(etcd: Etcd) -> None:
-    (port,) = free_ports(1)
-    both = f"etcd://127.0.0.1:{port},127.0.0.1:{etcd.port}"
+    both = f"etcd://127.0.0.1:{free_port()},127.0.0.1:{etcd.port}"
     store = EtcdStore(both, uuid.uuid4().hex, KEY, 5.0)
     assert store.ask(WhoLeads(), "one", b"") == Vacant()
 
@@ -153,7 +152,7 @@ def test_options_that_do_not_fit_a_registry(options: dict[str, Any], said: str) 
 
 
 def test_no_etcd_answers() -> None:
-    (port,) = free_ports(1)
+    port = free_port()
     with pytest.raises(SystemDownError, match="no etcd answers"):
         System(registry=f"etcd://127.0.0.1:{port}", host="127.0.0.1", port=19010)
     with (
@@ -182,8 +181,7 @@ def options(etcd: Etcd) -> Options:
     shared = {"name": f"elected-{uuid.uuid4().hex[:8]}", "registry": etcd.spec, "silence": 1.0}
 
     def one() -> dict[str, Any]:
-        (port,) = free_ports(1)
-        return {**shared, "host": "127.0.0.1", "port": port}
+        return {**shared, "host": "127.0.0.1", "port": free_port()}
 
     return one
 

@@ -11,7 +11,7 @@ from farref import System, SystemDownError, rpc_sync
 
 from ...base.authority import Authority
 from ...etcd import HERE, Etcd, coded
-from ...ports import free_ports
+from ...ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,8 +62,7 @@ def set_up(patch: pytest.MonkeyPatch, tls: TLS | None = None, **more: str) -> No
 
 
 def options(spec: str) -> dict[str, Any]:
-    (port,) = free_ports(1)
-    return {"registry": spec, "host": HERE, "port": port, "key": KEY, "silence": 1.0}
+    return {"registry": spec, "host": HERE, "port": free_port(), "key": KEY, "silence": 1.0}
 
 
 def test_a_system_whose_etcd_wants_all_of_it(
@@ -73,8 +72,7 @@ def test_a_system_whose_etcd_wants_all_of_it(
     with System(**options(etcd.spec)) as system:
         system.worker("A")
         join = f"{etcd.spec}/{system.name}"
-        (port,) = free_ports(1)
-        with System.join(join, host=HERE, port=port, key=KEY) as other:
+        with System.join(join, host=HERE, port=free_port(), key=KEY) as other:
             assert rpc_sync("A", pow, (2, 3)) == 8
             assert len(other.hosts()) == 2
     root = {"name": "root", "password": "root's: word"}

@@ -25,7 +25,7 @@ from farref.testing import assert_nothing_held, until
 
 from ...etcd import HERE, Etcd, RefusedError, Slow, coded
 from ...marks import NAMES
-from ...ports import free_ports
+from ...ports import free_port
 from ...stopping import stopped
 from ..helpers import Box
 from .test_etcd import kill_candidate
@@ -41,9 +41,8 @@ FULL = "database space exceeded"
 
 
 def options(spec: str, **more: Any) -> dict[str, Any]:
-    (port,) = free_ports(1)
     name = f"trouble-{uuid.uuid4().hex[:8]}"
-    given = {"name": name, "registry": spec, "host": HERE, "port": port, "silence": 1.0}
+    given = {"name": name, "registry": spec, "host": HERE, "port": free_port(), "silence": 1.0}
     return {**given, "orphan_grace": 0.3, **more}
 
 
