@@ -108,7 +108,11 @@ class Client:
 
     def _end(self) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended
-            self.loop.call_soon_threadsafe(self.loop.stop)
+            self.loop.call_soon_threadsafe(self._stop)
+
+    def _stop(self) -> None:
+        if not self._ended:  # a second one would stop the loop while it fails the waits
+            self.loop.stop()
 
     def end(self) -> None:
         """End, and wait until all waits have failed."""
