@@ -329,6 +329,7 @@ def test_the_busy_run_of_make_has_the_small_arrays_that_have_aims(
         ("import", 0, {"farref": 0.14, "base": 1}, ["farref at most 150 ms: 140 ms, met"]),
         ("rest", 0, {"farref": 0.6}, ["farref at most 0.5 %: 0.6 %, not met"]),
         ("memory-holder", 0, {"farref": 601}, ["farref at most 600 B: 601 B, not met"]),
+        ("rest-memory", 0, {"farref": 2_010}, ["farref at most 40 MB: 2.01 KB, met"]),
         ("start", 0, {"base": 0.1}, []),
     ],
 )
@@ -453,12 +454,6 @@ def test_ratios_are_of_the_same_round() -> None:
     assert found.ratio("farref", "xoscar") is None  # and not without end
 
 
-def test_more_is_better_for_a_rate() -> None:
-    found = Row(BY_NAME["in-flight"], 0, {"farref": [100.0], "ray": [50.0], "torch": [200.0]})
-    assert found.best() == "torch"
-    assert found.loses
-
-
 def test_reasons_are_told_once() -> None:
     rows = [Row(BY_NAME[name], 0, without={"ray": "no"}) for name in ("call", "share")]
     assert reasons(rows) == ["Ray: no call, share (no)"]
@@ -469,21 +464,6 @@ def test_what_is_lacking_at_some_points_only_is_told_by_its_title() -> None:
     large = [Row(BY_NAME["values"], n, without={"thespian": "slow"}) for n in (10**8, 10**9)]
     said = "raw, Thespian: no 100 MB array, fetched, 1 GB array, fetched (slow)"
     assert reasons([some, *large]) == [said]
-
-
-@pytest.mark.parametrize(
-    ("value", "unit", "said"),
-    [
-        (0.000_123_4, "seconds", "123 us"),
-        (1.5, "seconds", "1.5 s"),
-        (12_345.6, "per second", "12,300/s"),
-        (2_010.0, "bytes", "2.01 KB"),
-        (0.2134, "percent", "0.213 %"),
-    ],
-    ids=["us", "s", "rate", "bytes", "percent"],
-)
-def test_figures_have_three_digits(value: float, unit: Any, said: str) -> None:
-    assert shown(value, unit) == said
 
 
 def test_pictures_are_drawn(tmp_path: Path) -> None:

@@ -283,11 +283,6 @@ def test_the_ends_of_the_forks_of_a_demo(stories: dict[str, Story], name: str) -
     assert [fork.stage for fork in stories[name].forks.values()] == STAGES[name]
 
 
-def test_a_loan_that_is_kept_ends_as_a_fork(stories: dict[str, Story]) -> None:
-    (loan,) = (fork for fork in stories["lend-kept"].forks.values() if fork.loan)
-    assert loan.stage is Stage.DELETED
-
-
 def test_user_code_does_not_wait_for_the_owner(stories: dict[str, Story]) -> None:
     """Unlike in the note: C's function starts beside its fork request, before B's ACK."""
     steps = [

@@ -171,14 +171,6 @@ def test_after_any_forest_of_aliases_nothing_is_left(sharing: Any, tmp_path: Pat
         assert story.summary.control["AliasRef"] >= 1
 
 
-def test_an_alias_that_was_never_answered_is_left(tmp_path: Path) -> None:
-    world = World("lend", trace=str(tmp_path))
-    chain(world)
-    left = world.read().summary.left
-    assert "B has not been told what B/1 stands for" in left
-    assert "C has not been told what C/1 stands for" in left
-
-
 def test_the_dead_are_not_waited_for() -> None:
     tape = Tape()
     made = {"rref": "A@1/1", "fork": "A@1/1", "label": "f", "carries": []}

@@ -248,10 +248,3 @@ def test_what_the_machines_would_not_do_is_no_test(sharing: str, says: str) -> N
     tape.pass_on("A@1", "B@2", "Tell", label="Look")  # no input made A send it
     with pytest.raises(TraceError, match=says):
         trace_test(tell(tape.recording()))
-
-
-def test_a_trace_in_which_nothing_happened_yet_has_no_rows() -> None:
-    tape = Tape()
-    tape.note("A@1", "join", sharing="lend")
-    story = tell(tape.recording())
-    assert (story.rows, story.spans) == ((), ())

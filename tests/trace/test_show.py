@@ -239,12 +239,6 @@ def test_an_unknown_suffix_is_refused() -> None:
 # ---- loans, and the steps of a published example
 
 
-def test_a_step_that_did_not_happen_is_missing() -> None:
-    text = shown(forwarding(), 80, notes="9 never <= H frees F/1")
-    assert "   0 of 1 step of the note found" in text
-    assert "missing: 9 never (H frees F/1)" in text
-
-
 def test_a_step_that_is_left_out_counts_and_has_its_reason() -> None:
     text = shown(forwarding(), 120, notes=f"{STEPS}\n9 never <= left out: here it is not needed")
     found = len(STEPS.strip().splitlines())
