@@ -45,6 +45,7 @@ from ._thespian import (
 from .children import forget_unused
 from .dormant import Dormant
 from .envelopes import Received, UserIntent
+from .logs import adopt as adopt_loggers
 from .outgoing import OutConnection
 from .transport import Transport
 
@@ -263,6 +264,11 @@ class Admin(Replicator, ThespianAdmin):
             self.asLogProc = None
             dormant.watch()
         return super().childDied()
+
+    def _reset_logging(self) -> None:
+        """The logger ends, and gets no more records."""
+        super()._reset_logging()
+        adopt_loggers()
 
     def _cleanupAdmin(self, finish_cleanup: Callable[[], object]) -> None:
         if self._dormant is not None:
