@@ -43,5 +43,6 @@ and a test reads the list::
     holders     an endpoint's answers to a search for garbage in cycles
     cycles      finds objects that only hold each other
     context     composes all of them, and gives each message to its machine
+    streams     the credit of an iteration over an object
     rendezvous  agrees on the members of a group
 """

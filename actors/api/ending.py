@@ -56,7 +56,7 @@ class Ending:
         making: list[Made] = []
         with Progress() as progress:
             while not self._core.closed:
-                self._unasked.log_dropped()
+                self._core.do_soon()
                 unanswered = self._unasked.unanswered()
                 calls.update(unanswered)
                 left = end - time.monotonic()

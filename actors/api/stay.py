@@ -281,7 +281,7 @@ class Stay:
         endpoint = self.port.endpoint
         self.port.inbox.wake()
         if leaving.graceful and endpoint is not None and not endpoint.core.closed:
-            endpoint.unasked.log_dropped()
+            endpoint.core.do_soon()
             flush_notices()
             endpoint.drain()
             # Or the news of our end may overtake our messages.

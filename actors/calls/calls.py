@@ -15,7 +15,7 @@ import threading
 import time
 import weakref
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -91,6 +91,24 @@ NESTED_PATIENCE = 1.0
 room may wait for that function."""
 
 
+class Answers:
+    """The answers to a question that has any number of them: a future for each, in their order."""
+
+    def __init__(self, number: int, make: Callable[[], Future[Any]]) -> None:
+        self.number = number
+        self._make = make
+        self.line = deque([make()])
+
+    def popleft(self) -> Future[Any]:
+        """The future of the answer that has come."""
+        future = self.line[-1]
+        self.line.append(self._make())
+        return future
+
+    def __iter__(self) -> Iterator[Future[Any]]:
+        return iter(self.line)
+
+
 class Calls(Internal):
     """Makes the calls of one endpoint, and completes their futures."""
 
@@ -113,7 +131,7 @@ class Calls(Internal):
         """The answers by sender and latency; see `LATENCY_STEPS`. Under the endpoint's lock."""
         self.owners: dict[WorkerId, WorkerInfo] = {}
         """The endpoints that were asked for objects."""
-        self._asks: dict[int, tuple[WorkerId, deque[Future[Any]]]] = {}
+        self._asks: dict[int, tuple[WorkerId, deque[Future[Any]] | Answers]] = {}
         """The questions that lack an answer: a future for each one that is to come."""
         self.deadlines: list[tuple[float, int, CallId | int]] = []
         """A heap of the times at which requests end, each with its call or the number of its
@@ -396,6 +414,24 @@ class Calls(Internal):
             self.drop(made[-1])
             raise
         return made
+
+    def answers(self, what: What) -> Answers:
+        """Ask a question that has any number of answers, until `no_more`."""
+        answers = Answers(next(self._ask_numbers), partial(self._next_answer, what))
+        with self._core.lock:
+            self._asks[answers.number] = self._core.me, answers
+        return answers
+
+    def _next_answer(self, what: What) -> Future[Any]:
+        future = self.new_future(what, None)
+        future.deadline, future.overlooked = None, True
+        return future
+
+    def no_more(self, answers: Answers) -> None:
+        """No further answer will come: the last future in the line gets None."""
+        with self._core.lock:
+            self._asks.pop(answers.number, None)
+        answers.line[-1].known(None)
 
     def made(self, future: Future[Any]) -> None:
         """The program is to set *future*; its waits end with the endpoint."""

@@ -879,5 +879,5 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         if core.closed:  # nobody drains it any more
             notices.dropped(self.what, self.place, error)
         else:
-            core.dropped.append((self.what, self.place, error))
+            core.soon.append(partial(notices.dropped, self.what, self.place, error))
             core.wake()

@@ -112,12 +112,6 @@ class Unasked(Internal):
             f"{report.owner}{on_behalf}:\n{report.text}",
         )
 
-    def log_dropped(self) -> None:
-        """Log the errors of dropped futures. Code of the errors' classes runs."""
-        dropped = self._core.dropped
-        while dropped:
-            notices.dropped(*dropped.popleft())
-
     # ---- work that goes on
 
     def _answer(self, question: Unfinished) -> None:

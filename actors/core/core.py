@@ -55,7 +55,7 @@ from .notices import What
 from .peers import Peers
 from .pool import Pool
 from .port import Port
-from .sites import Place, Sites
+from .sites import Sites
 from .threads import Threads
 
 Handler = Callable[[Any, Later], None]
@@ -148,9 +148,8 @@ class Core(Internal):
         """Makes the handles (`RRef`) of objects that were counted in the same step."""
         self.on_deaths: list[Callable[[tuple[WorkerId, ...]], None]] = []
         """Told of endpoints that died. Called in the mailbox thread."""
-        self.dropped: deque[tuple[str, Place | None, Failure | BaseException]] = deque()
-        """Failed calls with a dropped future; no code had looked at the error. Each has the call in
-        words, its line, and its error. They are logged with the next `Endpoint.drain`."""
+        self.soon: deque[Callable[[], object]] = deque()
+        """What finalizers leave to a thread, as they may take no lock; see `Endpoint.drain`."""
         self.callbacks = Callbacks(self.pool, str(me))
         self.refused = 0
         """Malformed or foreign messages refused so far."""
@@ -361,6 +360,11 @@ class Core(Internal):
         if not self.woken:
             self.woken = True
             self.port.wake()
+
+    def do_soon(self) -> None:
+        """Do what finalizers have left. Code of the user's may run."""
+        while self.soon:
+            self.soon.popleft()()
 
     # ---- the addresses of endpoints
 

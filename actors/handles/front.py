@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from ..calls.calls import Calls
 from ..calls.placing import Placing
@@ -28,6 +29,8 @@ class Front(Internal):
     unasked: Unasked
     count: Callable[[], Counters]
     """Reads the counters of the endpoint."""
+    pulls: Any
+    """The `Pulls` of others from iterators here."""
 
     def __post_init__(self) -> None:
         self.core.front = self

@@ -30,6 +30,7 @@ from ..wire.messages import WorkerInfo
 from ..wire.settings import check_timeout
 from .front import Front
 from .proxies import Proxy, SyncProxy, Way
+from .streams import AHEAD_BYTES, Iteration, Stream, check_ahead
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -70,7 +71,7 @@ class RRef(Reference, Generic[T_co]):
         SharedMemoryFullError: there is no memory left for the frozen value.
     """
 
-    __slots__ = ("__weakref__", "_due", "_front", "_frozen", "_hold")
+    __slots__ = ("__weakref__", "_due", "_front", "_frozen", "_hold", "_rest")
 
     _id: RRefId
     _frozen: Frozen | None
@@ -81,6 +82,8 @@ class RRef(Reference, Generic[T_co]):
     """The handle's count."""
     _due: float | None
     """The time by which the value is to be made; None for no limit, and once there is a value."""
+    _rest: Iteration | None
+    """An iteration over the value that was left, if there is one; often not set."""
 
     def __init__(
         self,
@@ -369,6 +372,48 @@ class RRef(Reference, Generic[T_co]):
         check_number(num_returns)
         return Proxy(Way(self, "remote", timeout, resolve, frozen, serial, num_returns))
 
+    # ---- its items
+
+    def stream(
+        self,
+        ahead: int | None = None,
+        *,
+        ahead_bytes: int = AHEAD_BYTES,
+        values: bool = True,
+        timeout: float | None = None,
+    ) -> Stream[Any]:
+        """The items of the value, one by one: an iterator, and an async iterator. Does not block.
+
+        ``for item in ref`` and ``async for item in ref`` iterate over such a stream. The owner
+        takes the items from the value if that is an iterator, for instance a generator, and
+        otherwise from a new iterator over it. See docs/streams.md.
+
+        The owner makes at most *ahead* items before they are used, of about *ahead_bytes* bytes. By
+        default the number follows the time that an item takes. With ``ahead=0`` each item is made
+        when it is asked for. Without *values* the items stay at the owner, and the stream is of
+        their references. *timeout* is in seconds, for each item (default: the system's).
+
+        An iteration raises the iterator's own errors at their place, and `FetchTimeoutError`,
+        `OwnerDiedError`, `RefLostError`, and `TypeError` if the value is not iterable.
+
+        Raises:
+            TypeError, ValueError: an argument has a wrong type or value.
+        """
+        check_ahead(ahead, ahead_bytes)
+        iteration: Iteration | None = getattr(self, "_rest", None)
+        if iteration is None or iteration.values != values:
+            iteration = Iteration(self._front, self._id, values=values)
+        else:
+            self._rest = None
+        iteration.flow.ahead, iteration.flow.most = ahead, ahead_bytes
+        return Stream(self, iteration, timeout)
+
+    def __iter__(self) -> Stream[Any]:
+        return self.stream()
+
+    def __aiter__(self) -> Stream[Any]:
+        return self.stream()
+
     # ---- no future
 
     def add_done_callback(self, fn: object) -> NoReturn:  # noqa: ARG002 - a future's
@@ -391,7 +436,12 @@ class RRef(Reference, Generic[T_co]):
             raise TypeError(f"'RRef' object is not subscriptable{OF_THE_OBJECT.format('[key]')}")
 
         __setitem__ = __delitem__ = __getitem__
-        __iter__ = None  # Python would call `__getitem__`
+
+        def __contains__(self, item: object) -> NoReturn:
+            raise TypeError(
+                f"argument of type 'RRef' is no container: for the object behind it write "
+                f"`{item!r} in ref.rpc_sync()`"
+            )
 
         def __len__(self) -> NoReturn:
             raise TypeError(

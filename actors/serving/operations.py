@@ -11,8 +11,10 @@ from msgspec.structs import replace
 
 from ...serialization.errors import Failure
 from ..handles.proxies import ANSWERED, OPERATORS, REFLECTED, Itself
+from ..handles.streams import CLOSE, PULL
 from ..values.several import PART, part_of
 from ..values.wrapper import Wrapper, unwrapped
+from . import pulls
 
 
 def _items(value: Any) -> list[Any]:
@@ -91,6 +93,8 @@ OPERATIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
     LACK: lambda value: partial(_lack, value),
     MADE: lambda _: _nothing,
     PART: lambda value: partial(part_of, value),
+    PULL: lambda value: partial(pulls.pull, value),
+    CLOSE: lambda value: partial(pulls.close, value),
     **{name: partial(partial, function) for name, function in (OPERATORS | ANSWERED).items()},
     **{
         f"__r{name}__": partial(partial, _reflected, OPERATORS[f"__{name}__"]) for name in REFLECTED

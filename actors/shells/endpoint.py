@@ -38,6 +38,7 @@ from ..inspect.inspector import Inspector
 from ..inspect.watching import Watchers
 from ..recording.tracefile import FileSink
 from ..recording.tracing import NOTHING
+from ..serving.pulls import Pulls
 from ..serving.server import Server
 from ..telemetry import switch as telemetry
 from ..values.objects import Objects
@@ -111,6 +112,7 @@ class Endpoint(Internal):
             placing=Placing(core, self.registrar_client),
             unasked=self.unasked,
             count=self.count,
+            pulls=Pulls(core, self.calls, self.packer),
         )
         core.handles = partial(RRef._of, front)
         core.takers[Joined] = self._joined
@@ -193,8 +195,8 @@ class Endpoint(Internal):
                 self.server.end_forgotten()
             if core.discards.ended or self.delivery.links.left:  # else another step did it all
                 core.step(list, gather=False)
-            if core.dropped:
-                core.chores.submit(self.unasked.log_dropped)
+            if core.soon:
+                core.chores.submit(core.do_soon)
 
     @in_mailbox_thread
     def tick(self) -> float | None:

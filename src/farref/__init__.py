@@ -17,6 +17,7 @@ from .actors.base.certificates import TLS
 from .actors.calls.futures import Future
 from .actors.core.counters import Counters
 from .actors.handles.rref import RRef
+from .actors.handles.streams import Stream
 from .actors.inspect.counting import counters
 from .actors.shells.ref_actor import RefActor
 from .actors.shells.worker import Worker
@@ -130,6 +131,7 @@ __all__ = [
     "SharedMemoryFullError",
     "Snapshot",
     "Store",
+    "Stream",
     "System",
     "SystemDownError",
     "VersionError",

@@ -1,8 +1,8 @@
-"""Every interleaving of small programs of delivery, the rendezvous and the succession.
+"""Every interleaving of small programs of delivery, the rendezvous, the succession and streams.
 
 Delivery: every loss, repetition, order and delay of short conversations between two channels. The
 rendezvous: joining, leaving, dying, closing and time, in small groups of nodes. The succession: the
-registrar's role passes on, with requests, deaths and takeovers.
+registrar's role passes on, with requests, deaths and takeovers. Streams: two holders share one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pytest
 from .explorer import Explorations
 from .meeting import NEVER_MET, explore_meeting
 from .meetings import MEETINGS
+from .streaming import NEVER_STREAMED, STREAMINGS, explore_streaming
 from .succession import NEVER, State, World, explore_takeover
 from .successions import SUCCESSIONS
 from .wire import LINKS, NEVER_WIRE, explore_link
@@ -22,7 +23,9 @@ FOUND = {
     "delivery": Explorations(LINKS, explore_link, most=150_000),
     "rendezvous": Explorations(MEETINGS, explore_meeting, most=40_000),
     "succession": Explorations(SUCCESSIONS, explore_takeover, most=40_000),
+    "streams": Explorations(STREAMINGS, explore_streaming, most=40_000),
 }
+CLAIMS = (NEVER_WIRE, NEVER_MET, NEVER, NEVER_STREAMED)
 SLOW = (pytest.mark.slow, pytest.mark.timeout(3600))
 
 
@@ -43,7 +46,7 @@ def test_every_interleaving_of(of: str, program: Any) -> None:
     ("of", "claims"),
     [
         pytest.param(of, claims, id=f"{of}: claims")
-        for of, claims in zip(FOUND, (NEVER_WIRE, NEVER_MET, NEVER), strict=True)
+        for of, claims in zip(FOUND, CLAIMS, strict=True)
     ],
 )
 def test_every_negative_property_is_violated(of: str, claims: frozenset[str]) -> None:
