@@ -51,7 +51,7 @@ def check_ahead(ahead: object, ahead_bytes: object) -> None:
             raise ValueError(f"{name} must be {least} or more, not {given}")
 
 
-class Handle(Protocol):
+class Iterated(Protocol):
     """A reference (`RRef`)."""
 
     _front: Front
@@ -88,7 +88,7 @@ class Iteration:
         self.values = values
         self.flow = StreamFlow(None, AHEAD_BYTES)
         self.items: deque[Any] = deque()
-        self.iterator: Handle | None = None
+        self.iterator: Iterated | None = None
         """The new iterator, if the value is an iterable: each iteration begins anew."""
         self.value: Any = None
         """The value with which the iterator ended."""
@@ -167,7 +167,7 @@ class Stream(Generic[T]):
     It is an iterator and an async iterator, for one thread or task at a time.
     """
 
-    def __init__(self, ref: Handle, iteration: Iteration, timeout: float | None) -> None:
+    def __init__(self, ref: Iterated, iteration: Iteration, timeout: float | None) -> None:
         self._ref, self._iteration, self._items = ref, iteration, iteration.items
         self._timeout = check_timeout(timeout, ref._front.core.settings.timeout)
 

@@ -30,7 +30,7 @@ LATE = 0.01
 """Seconds that lines are collected before they are sent."""
 
 
-class Stream:
+class StepStream:
     """The lines of one endpoint on their way to one viewer. A sink of a `Tracer`.
 
     A thread of its own posts them: nothing may be sent under the endpoint's lock.
@@ -111,7 +111,7 @@ class Watchers(Internal):
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._streams: dict[WorkerId, Stream] = {}
+        self._streams: dict[WorkerId, StepStream] = {}
         self.listener: Callable[[Traced], None] | None = None
         """Takes the batches, if this endpoint is a viewer itself."""
         core.on_deaths.append(self._died)
@@ -128,13 +128,13 @@ class Watchers(Internal):
             if core.closed or viewer.id in core.context.dead:
                 return
             if stream is None:
-                stream = self._streams[viewer.id] = Stream(core, viewer, tables=message.tables)
+                stream = self._streams[viewer.id] = StepStream(core, viewer, tables=message.tables)
                 self._begin(stream)
             elif stream.begin_anew():
                 self._begin(stream)
         stream.taken(message.taken)
 
-    def _begin(self, stream: Stream) -> None:
+    def _begin(self, stream: StepStream) -> None:
         from ..recording.tables_json import tables_of  # noqa: PLC0415 - few users watch
 
         core = self._core

@@ -1,4 +1,5 @@
 """Requests of others to an endpoint: running functions and methods.
 
-Imports `protocol`, `serialization`, `printable`, `base`, `core`, `values`, `calls` and `handles`.
+Imports `protocol`, `serialization`, `printable`, `base`, `wire`, `core`, `values`, `calls` and
+`handles`.
 """

@@ -125,8 +125,8 @@ class Pulls(Internal):
             time.sleep(SOON)
             if self.core.closed:
                 return
-            for batch in batches:
-                batch.send()
+            while batches:  # no variable may keep one, which has references
+                batches.pop().send()
 
 
 class Batch:
