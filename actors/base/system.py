@@ -118,8 +118,12 @@ class FarrefBase(Outside, MultiprocessCommon):
             process = self.mpcontext.Process(
                 target=start_admin,
                 args=(
-                    *(endpoint, addrOfStarter, os.getpid()),
-                    *(capabilities, logDefs, self.mpcontext),
+                    endpoint,
+                    addrOfStarter,
+                    os.getpid(),
+                    capabilities,
+                    logDefs,
+                    self.mpcontext,
                 ),
                 name="admin",
                 daemon=False,
