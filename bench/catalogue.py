@@ -15,6 +15,7 @@ Group = Literal[
     "calls",
     "chains",
     "references",
+    "streams",
     "values",
     "frozen values",
     "memory",
@@ -131,6 +132,15 @@ _CHAIN = Benchmark(
     quick=(2,),
     point="calls",
     what="Each call to B is on the result of the last, which may not be there yet.",
+)
+_STREAM = Benchmark(
+    name="stream",
+    title="items of a generator",
+    group="streams",
+    unit="per second",
+    amount=10_000,
+    peers=("farref", "ray"),
+    what="The program iterates over a generator of 10,000 small numbers at B.",
 )
 _VALUES = Benchmark(
     name="values",
@@ -252,6 +262,20 @@ BENCHMARKS = (
         point="links",
         most=200,
         what="Each task returns the reference to a task on another worker; the value at the end.",
+    ),
+    _STREAM,
+    replace(
+        _STREAM,
+        name="stream-arrays",
+        title="arrays of 1 KB of a generator",
+        amount=2_000,
+        what="The same, with 2,000 arrays of 1 KB.",
+    ),
+    replace(
+        _STREAM,
+        name="stream-at-once",
+        title="items of a generator, in one list",
+        what="B makes a list of the same 10,000 numbers, and the program fetches it.",
     ),
     replace(_VALUES, least=3, most=100_000),  # time decides, as with calls
     replace(

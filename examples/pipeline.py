@@ -1,58 +1,56 @@
-"""Calls on results that do not exist yet: all are sent at once, and nothing waits in between.
+"""Three stages on three workers: each is a generator over the one before, and none runs far ahead.
 
-A slow function makes a sum. There are calls on it, and calls on their results; then the same with a
-sum behind an alias. Each call goes to the future place of its object, and waits there.
+A makes numbers without end, B squares them, and C uses five of them. Each stage has a reference to
+the one before, and iterates over it.
 
 Look for
-  - the start: the program sends four dependent steps before A has made anything. It is one round
-    trip in all;
-  - the alias: the second sum, program/4, is an alias of A/1, which B owns. A passes the calls on
-    as soon as it knows that, in the order sent, so the sums are 1, 3 and 6;
-  - the last call: the first answer tells the program the place of the sum. So the last call goes
-    to B directly, after the calls through A have been answered. No call overtakes another.
+  - the start: making a generator runs none of its code. A makes its first number when B asks, and B
+    asks when C does;
+  - the pulls: the calls of __items__() are requests for more items, each with a credit. B asks for
+    two ahead, so A never has more than a few numbers that nobody has used;
+  - the end: C has enough and drops its reference. So B's generator is closed, which drops its
+    reference to A's, and that one is closed, too.
 """
 
-import time
+import itertools
+from collections.abc import Iterator
 
-from farref import RRef, System, remote
+from farref import RRef, System, remote, rpc_sync
 from farref.examples.harness import run_alone
 
 SHARING = "lend"
+AHEAD = 2
+made: list[int] = []
 
 
-class Sum:
-    def __init__(self, total: int = 0) -> None:
-        self.total = total
-
-    def plus(self, number: int) -> "Sum":
-        return Sum(self.total + number)
-
-    def add(self, number: int) -> int:
-        self.total += number
-        return self.total
+def numbers() -> Iterator[int]:
+    for number in itertools.count():
+        made.append(number)
+        yield number
 
 
-def slow() -> Sum:
-    time.sleep(0.1)
-    return Sum()
+def squares(source: RRef[Iterator[int]]) -> Iterator[int]:
+    for number in source.stream(ahead=AHEAD):
+        yield number * number
 
 
-def elsewhere() -> RRef[Sum]:
-    return remote("B", slow)
+def first(source: RRef[Iterator[int]], number: int) -> list[int]:
+    return list(itertools.islice(source.stream(ahead=AHEAD), number))
+
+
+def how_many() -> int:
+    return len(made)
 
 
 def play(system: System) -> None:
-    for name in "AB":
+    for name in "ABC":
         system.worker(name)
-    total = remote("A", slow)
-    for number in (1, 2):
-        total = total.remote().plus(number)
-    assert total.rpc_sync().add(3) == 6
-    total = remote("A", elsewhere)
-    sums = [total.rpc_async().add(number) for number in (1, 2, 3)]
-    assert sums[0].result() == 1
-    sums.append(total.rpc_async().add(4))
-    assert [each.result() for each in sums] == [1, 3, 6, 10]
+    source = remote("A", numbers)
+    stage = remote("B", squares, (source,))
+    del source
+    assert rpc_sync("C", first, (stage, 5)) == [0, 1, 4, 9, 16]
+    assert rpc_sync("A", how_many) <= 5 + 3 * (AHEAD + 1)
+    del stage
 
 
 if __name__ == "__main__":

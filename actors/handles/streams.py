@@ -69,7 +69,8 @@ class Pull:
         calls, core = front.calls, front.core
         self.answers = calls.answers(("the next item of {}", rref))
         me = WorkerInfo(core.me, core.address)
-        what: Any = PULL, (credit, me, self.answers.number, values), {}
+        named = {} if values else {"values": False}
+        what: Any = PULL, (rref, credit, me, self.answers.number), named
         try:
             self.reply: Any = calls.invoke(rref, what, math.inf, chain_in(core))
         except BaseException:

@@ -60,6 +60,7 @@ class Holding(msgspec.Struct, frozen=True):
     alias         the alias *rref*, which lives here and stands for it
     placeholder   its creation: other endpoints have heard of it, this one has not
     flight        (not a hold) a message about it that *worker* has not acknowledged
+    stream        (not a hold) somebody iterates over it: how far, and what it waits for
     ============  ========================================================================
     """
 
@@ -132,6 +133,9 @@ def _tables(core: Core, entry: Owner | User) -> Iterator[Holding]:
         yield Holding("pending", worker=spell(to), age=oldest, count=len(asked))
     lent: Any = getattr(entry, "lent", {})
     if isinstance(entry, Owner):
+        stream = core.front.pulls.streams().get(rref)
+        if stream is not None:
+            yield Holding("stream", str(stream), count=stream.items)
         if entry.running:
             yield Holding("request", "runs on it")
         for call in entry.aside:

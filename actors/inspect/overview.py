@@ -55,6 +55,16 @@ class NewObject(msgspec.Struct, frozen=True):
     """The endpoints that the owner counts."""
 
 
+class StreamInfo(msgspec.Struct, frozen=True):
+    """An iterator over which somebody iterates."""
+
+    rref: str
+    items: int
+    """The items that were taken from it."""
+    state: str
+    """Whether it makes an item, and for whom, waits for credit, or has ended."""
+
+
 class RecentError(msgspec.Struct, frozen=True):
     """An exception that a request raised."""
 
@@ -87,6 +97,8 @@ class EndpointOverview(msgspec.Struct, frozen=True):
     """For each owner: the number of its objects to which this endpoint has references."""
     errors: tuple[RecentError, ...]
     """The latest errors, the oldest first."""
+    streams: tuple[StreamInfo, ...] = ()
+    """The iterators that it owns, at most `LOOKED_AT`, those with the most items first."""
 
 
 class Overview(msgspec.Struct, frozen=True):
@@ -132,6 +144,7 @@ def overview_of(counting: Counting, objects: Objects, seconds: float) -> Endpoin
             del calls.latencies[key]
         latencies = calls.latencies.copy()
         holds = Counter(users[rref].owner for rref in held)
+        streams = sorted(core.front.pulls.streams().items(), key=lambda each: -each[1].items)
         new = [(rref, owners[rref].born, len(set(owners[rref].forks.values()))) for rref in newest]
     found: dict[str, dict[int, int]] = {}
     for (callee, number), count in latencies.items():
@@ -156,6 +169,9 @@ def overview_of(counting: Counting, objects: Objects, seconds: float) -> Endpoin
         ),
         holds={spell(owner): every * count for owner, count in holds.items()},
         errors=tuple(RecentError(*each) for each in counting.server.recent.copy()),
+        streams=tuple(
+            StreamInfo(spell(rref), each.items, str(each)) for rref, each in streams[:LOOKED_AT]
+        ),
         took=time.thread_time() - began,
     )
 

@@ -359,6 +359,8 @@ class _Explanation:
                 text += f", the oldest from{since}" if since else ""
             case "request":
                 text = f"a request of {other}: {holding.text}" if other else "a request runs on it"
+            case "stream":
+                text = f"an iterator: {counted(holding.count, 'item')} so far; it {holding.text}"
             case "placeholder":
                 text = f"its creation by {other} has not arrived"
             case "fork":

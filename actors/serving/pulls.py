@@ -19,7 +19,10 @@ from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 from weakref import WeakValueDictionary
 
+import msgspec
+
 from ...protocol.errors import SerializationError
+from ...protocol.ids import RRefId
 from ...serialization.by_pickle import ATOMS, dumps_plain
 from ...serialization.failures import name_of, text_of
 from ..calls.calls import Calls
@@ -35,11 +38,30 @@ LONGEST = 0.1
 """Seconds after which a pull ends with its current item."""
 
 
+class StreamState(msgspec.Struct):
+    """What has become of an iterator so far."""
+
+    items: int = 0
+    """The number of items that were taken from it."""
+    to: str = ""
+    """The holder that asked last."""
+    running: bool = False
+    """Whether it makes an item now. Otherwise it waits for credit, or has ended."""
+    over: bool = False
+
+    def __str__(self) -> str:
+        if self.over:
+            return "has ended"
+        return f"makes an item for {self.to}" if self.running else "waits for credit"
+
+
 class Pulls(Internal):
     """The pulls of others at one endpoint."""
 
     def __init__(self, core: Core, calls: Calls, packer: Packer) -> None:
         self.core, self.calls, self.packer = core, calls, packer
+        self._streams: dict[RRefId, StreamState] = {}
+        """The objects from which items were taken. Those that are gone leave with the next look."""
         self._locks: WeakValueDictionary[int, Any] = WeakValueDictionary()
         """By the `id` of an iterator, while pulls take items from it. Two may: the code of an async
         one gives its turn away while it awaits, and some objects take no turns."""
@@ -102,6 +124,17 @@ class Pulls(Internal):
         async with self._lock_of(value, asyncio.Lock):
             await value.aclose()
 
+    def state_of(self, rref: RRefId) -> StreamState:
+        """The state of the iterator *rref*, which lives here."""
+        return self._streams.setdefault(rref, StreamState())
+
+    def streams(self) -> dict[RRefId, StreamState]:
+        """The iterators that live here. Under the endpoint's lock."""
+        owners = self.core.context.owners
+        for rref in [rref for rref in self._streams.copy() if rref not in owners]:
+            self._streams.pop(rref, None)
+        return self._streams.copy()
+
     def _lock_of(self, value: object, make: Callable[[], Any]) -> Any:
         return self._locks.setdefault(id(value), make())
 
@@ -132,7 +165,9 @@ class Pulls(Internal):
 class Batch:
     """The items of one pull that have not been sent yet, and what its reply says."""
 
-    def __init__(self, credit: int, to: WorkerInfo, number: int, *, values: bool) -> None:
+    def __init__(
+        self, rref: RRefId, credit: int, to: WorkerInfo, number: int, *, values: bool
+    ) -> None:
         here = frame()
         self._pulls: Pulls = here.core.front.pulls
         self._caller = here.run.call.caller if here.run is not None else to.id
@@ -145,6 +180,8 @@ class Batch:
         self._sending = threading.Lock()
         self._count = 0
         self._began = self._sent = time.perf_counter()
+        self._rref = here.core.context.whereabouts(rref)
+        self._state = StreamState()
         self.iterator: RRef[Any] | None = None
         """The iterator, if the holder's reference is to an iterable."""
         self.end: tuple[Any] | None = None
@@ -153,9 +190,12 @@ class Batch:
         """Why an item cannot be sent."""
 
     def __enter__(self) -> None:
-        pass
+        rref = self._rref if self.iterator is None else self.iterator.id
+        state = self._state = self._pulls.state_of(rref)
+        state.to, state.running = self._to.name, True
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        self._state.running, self._state.over = False, self.end is not None
         if error is not None:  # which is the reply
             self.send()
 
@@ -167,6 +207,7 @@ class Batch:
             self._check(item)
         items, now = self._items, time.perf_counter()
         self._count += 1
+        self._state.items += 1
         items.append(item)
         if self._count >= self._credit or now > self._began + LONGEST:
             return False
@@ -215,9 +256,11 @@ class Batch:
         return self._pulls.packer.pack(said, self._caller)
 
 
-def pull(value: Any, credit: int, to: WorkerInfo, number: int, values: bool) -> Any:
-    """The operation `PULL`: take *credit* items at most."""
-    batch = Batch(credit, to, number, values=values)
+def pull(
+    value: Any, rref: RRefId, credit: int, to: WorkerInfo, number: int, *, values: bool = True
+) -> Any:
+    """The operation `PULL`: take *credit* items at most from *rref*."""
+    batch = Batch(rref, credit, to, number, values=values)
     return batch._pulls.pull(value, batch)
 
 

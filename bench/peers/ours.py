@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 from thespian.actors import ActorExitRequest
@@ -18,7 +19,7 @@ from farref.testing import Faults, delay
 
 from ..peer import PATIENCE, Clock, timed
 from ..things import Thing, array, echo
-from .references import B, Kind
+from .references import B, Kind, generated
 from .rpc import RpcPeer
 
 LATE = 0.002
@@ -81,6 +82,9 @@ class Ours(RpcPeer):
         refs = [farref.remote(self.names[B], kind, (size,), frozen=frozen) for _ in range(number)]
         farref.wait(refs, len(refs))
         return refs
+
+    def items(self, kind: Kind, size: int, number: int) -> Iterator[Any]:
+        return iter(self.remote(B, generated, kind, size, number))
 
     def one_way(self, amount: int, _: int) -> float:
         if self.counter is None:

@@ -13,10 +13,10 @@ import ray
 
 from ..peer import resident, timed
 from ..things import array, echo
-from .references import B, Kind, ReferencePeer
+from .references import B, Kind, ReferencePeer, generated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 STORE_BYTES = 4 << 30
 """The size of its object store: a value of 1 GB is there twice for a moment."""
@@ -60,6 +60,12 @@ class Crew:
         """A reference to the other worker's result for the remaining links; at the end a value."""
         return [workers[left % 2].link.remote(left - 1, workers)] if left else 1
 
+    def generated(self, kind: Kind, size: int, number: int) -> Iterator[Any]:
+        return generated(kind, size, number)
+
+    def listed(self, kind: Kind, size: int, number: int) -> list[Any]:
+        return list(generated(kind, size, number))
+
     def resident(self) -> int:
         return resident()
 
@@ -92,6 +98,10 @@ class Ray(ReferencePeer):
 
     remote = send
     """In Ray every call makes an object."""
+
+    def items(self, kind: Kind, size: int, number: int) -> Iterator[Any]:
+        stream = self.crew[B].generated.options(num_returns="streaming")
+        return map(ray.get, stream.remote(kind, size, number))
 
     def results(self, sent: list[Any]) -> list[Any]:
         found: list[Any] = ray.get(sent)

@@ -7,7 +7,7 @@ value of a bare one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..peer import Clock, Peer, resident, timed
@@ -16,6 +16,17 @@ from ..things import Thing, added_up, array, checked, echo, some_bytes
 Kind = Callable[[int], Any]
 """Makes a value of a size."""
 B, C = 0, 1
+
+
+def generated(kind: Kind, size: int, number: int) -> Iterator[Any]:
+    for _ in range(number):
+        yield kind(size)
+
+
+def listed(kind: Kind, size: int, number: int) -> list[Any]:
+    return list(generated(kind, size, number))
+
+
 kept: list[Any] = []
 """The references that this worker process holds beyond its calls."""
 
@@ -121,6 +132,28 @@ class ReferencePeer(Peer, ABC):
                 self.remote(B, Thing)
             self.freed()
         return clock.seconds
+
+    # ---- streams
+
+    def items(self, kind: Kind, size: int, number: int) -> Iterator[Any]:
+        """The items of a generator at B."""
+        raise NotImplementedError
+
+    def stream(self, amount: int, _: int) -> float:
+        return self._iterate(amount, int, 1)
+
+    def stream_arrays(self, amount: int, _: int) -> float:
+        return self._iterate(amount, array, 1_000)
+
+    def _iterate(self, amount: int, kind: Kind, size: int) -> float:
+        with Clock() as clock:
+            got = sum(1 for _ in self.items(kind, size, amount))
+        if got != amount:
+            raise AssertionError(f"{got} of {amount} items came")
+        return clock.seconds
+
+    def stream_at_once(self, amount: int, _: int) -> float:
+        return timed(1, lambda _: self.get(self.remote(B, listed, int, 1, amount)))
 
     # ---- values
 

@@ -290,7 +290,7 @@ def test_figures_under_load(system: System, address: str) -> None:
             return cells["calls/s"] not in ("", "0") and cells["p50"] != ""
 
         tables = page.until(busy)
-    assert [*tables] == ["endpoints", "who holds what", "events", "objects", "newest"]
+    assert [*tables] == ["endpoints", "who holds what", "events", "streams", "objects", "newest"]
     assert {"cook", "program"} <= set(texts(tables["endpoints"]))
     (mine,) = (row for row in tables["objects"]["rows"] if row[1][0] == "Model")
     assert [mine[0][0], mine[2][0]] == ["3", "cook"]

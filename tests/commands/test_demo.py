@@ -37,7 +37,8 @@ OBJECTS = {
     "return-owned": 2,
     "alias-chain": 3,
     "alias-tree": 4,
-    "pipeline": 5,
+    "early-calls": 5,
+    "pipeline": 2,
     "owner-dies": 2,
 }
 """Demos with more than one object."""
@@ -227,14 +228,14 @@ def test_several_aliases_of_one_object_are_shipped_once(stories: dict[str, Story
 def test_dependent_calls_are_sent_before_any_is_answered(stories: dict[str, Story]) -> None:
     messages = [
         (record.kind, record.message)
-        for record in stories["pipeline"].records
+        for record in stories["early-calls"].records
         if record.at.startswith("program") and record.user
     ]
     assert messages[:5] == [*[("send", "Create")] * 3, ("send", "Invoke"), ("receive", "Reply")]
 
 
 def test_calls_on_an_alias_are_passed_on_and_then_made_directly(stories: dict[str, Story]) -> None:
-    story = stories["pipeline"]
+    story = stories["early-calls"]
     calls = [
         record for record in story.records if (record.kind, record.message) == ("send", "Invoke")
     ]

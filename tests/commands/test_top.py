@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shlex
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec.structs import replace
+from rich.console import Console
 
 import farref
 from farref import RRef, System, WorkerDiedError
@@ -84,6 +86,23 @@ def test_figures_are_those_of_the_time_between_two_looks(system: System) -> None
     assert later.events == figures.events  # each one once
     assert next(each for each in later.endpoints if each.name == "cook").calls == 0
     assert looks.figures(system.overview()).endpoints[1].p50 is None
+
+
+@pytest.mark.processes
+def test_a_stream_is_a_row(system: System) -> None:
+    looks, ref = Looks(), farref.remote("cook", iter, (range(1000),))
+    stream = ref.stream()
+    assert next(stream) == 0
+    looks.figures(system.overview())
+    assert next(stream) == 1
+    figures = looks.figures(system.overview())
+    (row,) = figures.streams
+    assert (row.rref, row.owner, row.state) == (str(ref.id), "cook", "waits for credit")
+    assert row.items >= 2
+    assert row.rate is not None
+    console = Console(width=80, file=io.StringIO())
+    console.print(picture(figures, TopView(), 80, 40))
+    assert "it waits for credit" in console.file.getvalue()
 
 
 @pytest.mark.processes

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import os
 import random
 import signal
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psutil
@@ -117,6 +118,16 @@ def let_go(number: int) -> None:
     with contextlib.suppress(IndexError):
         for _ in range(number):
             _kept.popleft()
+
+
+def boxes(number: int) -> Iterator[Any]:
+    for each in range(number):
+        yield each if each % 3 else RRef(Box(each))
+
+
+def numbers_of(ref: RRef[Any], number: int, ahead: int | None) -> list[Any]:
+    items = itertools.islice(ref.stream(ahead=ahead), number)
+    return [each if isinstance(each, int) else each.to_here().content for each in items]
 
 
 def lend_on(name: str, function: Any, ref: RRef[Box]) -> Any:
@@ -298,6 +309,13 @@ class Soak:
         expected = equal(content) if isinstance(content, int) else lambda _: None
         self.fly("pipeline", again.future(), expected)
 
+    def stream(self, one: str, other: str, number: int) -> None:
+        length, taken = number % 40, number % 50
+        ref = farref.remote(self.infos[one], boxes, (length,))
+        ahead = (None, 0, 3, 100)[number % 4]
+        future = farref.rpc_async(self.infos[other], numbers_of, (ref, taken, ahead))
+        self.fly("stream", future, equal([*range(min(length, taken))]), ref)
+
     def by_value(self, one: str, other: str, number: int) -> None:
         ref, content = self.pick(number)
         future = farref.rpc_async(self.infos[one], Box.get, (ref,), resolve=True)
@@ -402,6 +420,7 @@ ACTIONS, WEIGHTS = zip(
     (Soak.chain, 4),
     (Soak.pipeline, 4),
     (Soak.by_value, 3),
+    (Soak.stream, 3),
     (Soak.drop, 16),
     (Soak.let_go, 4),
     strict=True,

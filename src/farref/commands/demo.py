@@ -41,6 +41,7 @@ NAMES = (
     "return-owned",
     "alias-chain",
     "alias-tree",
+    "early-calls",
     "pipeline",
     "ring",
     "middle-dies",

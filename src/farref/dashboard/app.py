@@ -61,7 +61,7 @@ EVERY = 1.0
 """Seconds between two looks, or more: see `Looks.look`."""
 WHY = 10
 """An endpoint has so many times longer to list its references than to count them."""
-TABLES = ("endpoints", "who holds what", "events", "objects", "newest")
+TABLES = ("endpoints", "who holds what", "events", "streams", "objects", "newest")
 """Their places on the page."""
 REFERENCES = (
     ("reference", "left"),

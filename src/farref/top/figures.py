@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from ..actors.api.system import System
 from ..actors.hosting.children import LEFT
-from ..actors.inspect.overview import EndpointOverview, NewObject, Overview, quantile
+from ..actors.inspect.overview import (
+    EndpointOverview,
+    NewObject,
+    Overview,
+    StreamInfo,
+    quantile,
+)
 
 SHARE = 0.02
 """The part of a core that the answers of all endpoints may take."""
@@ -59,6 +65,17 @@ class ObjectFigures(msgspec.Struct, frozen=True):
     site: str
 
 
+class StreamFigures(msgspec.Struct, frozen=True):
+    """An iterator over which somebody iterates."""
+
+    rref: str
+    owner: str
+    items: int
+    rate: float | None
+    """Items a second."""
+    state: str
+
+
 class Event(msgspec.Struct, frozen=True):
     """A death, or an exception."""
 
@@ -85,6 +102,8 @@ class Figures(msgspec.Struct, frozen=True):
     """The largest group first."""
     newest: tuple[NewObject, ...]
     """The newest objects first."""
+    streams: tuple[StreamFigures, ...]
+    """The fastest first."""
     holds: tuple[tuple[str, str, int], ...]
     """Who holds what: a holder, an owner, and the number of the owner's objects."""
     events: tuple[Event, ...]
@@ -132,6 +151,11 @@ class Looks:
             _, last = self._before.get(full[name], (0.0, None))
             endpoints.append(EndpointFigures(name, last.host if last is not None else "", why))
         self._note_events(overview)
+        streams = [
+            StreamFigures(stream.rref, name, stream.items, items, stream.state)
+            for name, each in found
+            for stream, items in self._streams(self._before.get(full[name]), each, now)
+        ]
         self._before = {full[name]: (now, each) for name, each in found}
         objects = [
             ObjectFigures(group.count, group.type, name, group.site)
@@ -146,6 +170,7 @@ class Looks:
             endpoints=tuple(sorted(endpoints, key=lambda each: each.name)),
             objects=tuple(sorted(objects, key=lambda each: -each.count)),
             newest=tuple(new for _, new in newest),
+            streams=tuple(sorted(streams, key=lambda each: (-(each.rate or 0), -each.items))),
             holds=tuple(
                 (name, owner, count)
                 for name, each in found
@@ -167,6 +192,17 @@ class Looks:
             for callee, counts in callees.items():
                 new[callee] += Counter(counts) - Counter(before.get(caller, {}).get(callee, {}))
         return new
+
+    @staticmethod
+    def _streams(
+        before: tuple[float, EndpointOverview] | None, each: EndpointOverview, now: float
+    ) -> Iterator[tuple[StreamInfo, float | None]]:
+        """Each stream of an endpoint, and its items a second."""
+        then, last = before if before is not None else (now, None)
+        had = {stream.rref: stream.items for stream in last.streams} if last is not None else {}
+        for stream in each.streams:
+            new = stream.items - had.get(stream.rref, 0)
+            yield stream, new / max(1e-3, now - then) if last is not None else None
 
     @staticmethod
     def _endpoint(

@@ -15,7 +15,7 @@ from ..actors.inspect.why import seconds_text, size_text
 from ..console import Text
 from ..plurals import counted
 from ..refs.table import BAD, QUIET
-from .figures import EndpointFigures, Event, Figures, ObjectFigures
+from .figures import EndpointFigures, Event, Figures, ObjectFigures, StreamFigures
 
 SORTS: dict[str, Callable[[EndpointFigures], float]] = {
     "calls/s": lambda each: -(each.calls or 0),
@@ -115,7 +115,8 @@ def picture(figures: Figures, view: TopView, width: int, height: int) -> Group:
     """The figures in *width* columns and *height* lines."""
     parts: list[RenderableType] = [head(figures)]
     together = view.pane == "all"
-    shown = [MAKERS[name](figures, view, width) for name in (TOGETHER if together else [view.pane])]
+    names = [each for each in TOGETHER if each != "streams" or figures.streams]
+    shown = [MAKERS[name](figures, view, width) for name in (names if together else [view.pane])]
     room = height - 3 - 3 * len(shown)
     rooms = _shares([len(pane.items) for pane in shown], room) if together else [room]
     for pane, most in zip(shown, rooms, strict=True):
@@ -247,6 +248,17 @@ def objects_pane(objects: Iterable[ObjectFigures], view: TopView) -> Pane:
     return Pane("objects", columns, found, row)
 
 
+def _streams(figures: Figures, view: TopView, _: int) -> Pane:
+    columns = ("stream", "left"), ("owner", "left"), ("items", "right"), ("items/s", "right")
+    found = [each for each in figures.streams if view.has(each.rref, each.owner, each.state)]
+
+    def row(each: StreamFigures) -> Iterable[Text]:
+        texts = each.rref, each.owner, f"{each.items:,}", rate(each.rate), f"it {each.state}"
+        return map(Text, texts)
+
+    return Pane("streams", (*columns, ("now", "rest")), found, row)
+
+
 def _newest(figures: Figures, view: TopView, _: int) -> Pane:
     columns = ("reference", "left"), ("type", "left"), ("age", "right"), ("held by", "right")
     found = [each for each in figures.newest if view.has(each.rref, each.type, each.site)]
@@ -293,10 +305,11 @@ def _events(figures: Figures, view: TopView, _: int) -> Pane:
 MAKERS: dict[str, Callable[[Figures, TopView, int], Pane]] = {
     "endpoints": _endpoints,
     "objects": lambda figures, view, _: objects_pane(figures.objects, view),
+    "streams": _streams,
     "newest": _newest,
     "who holds what": lambda figures, view, _: holds_pane(figures.holds, view),
     "events": _events,
 }
-TOGETHER = ("endpoints", "objects", "events")
-"""The tables of the first picture."""
+TOGETHER = ("endpoints", "streams", "objects", "events")
+"""The tables of the first picture; `streams` only if there are any."""
 PANES: tuple[str, ...] = ("all", *MAKERS)

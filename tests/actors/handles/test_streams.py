@@ -131,6 +131,11 @@ def test_thousands_of_items_take_few_messages(system: System) -> None:
     assert system.counters()["B"].served - before < 30
 
 
+def test_a_thousand_streams_at_once(system: System) -> None:
+    refs = [farref.remote("B", count, (3,)) for _ in range(1000)]
+    assert list(zip(*refs, strict=True)) == [(each,) * 1000 for each in range(3)]
+
+
 def test_two_holders_share_an_iterator(system: System) -> None:
     """Each item goes to one of them, and each has its own in order."""
     ref = farref.remote("B", count, (2_000,))
@@ -258,6 +263,30 @@ def nexts(stream: Iterator[Any]) -> list[Any]:
         return [next(stream)]
     except FetchTimeoutError:
         return []
+
+
+def test_a_stream_is_seen_as_what_it_is(system: System, gate: Path) -> None:
+    """How far it is, and who waits for whom."""
+    ref = farref.remote("B", bursts, (gate,))
+    stream = ref.stream(ahead=0)
+    assert list(itertools.islice(stream, 3)) == [0, 1, 2]
+    assert "an iterator: 3 items so far; it waits for credit" in str(system.why(ref))
+    late: Future[int] = farref.rpc_async("C", next_of, (ref,))
+    says = "an iterator: 3 items so far; it makes an item for C"
+    assert until(system, lambda: says in str(system.why(ref)))
+    assert "1 request of C that B has not answered" in str(system.why(ref))
+    gate.touch()
+    assert late.result() == 3
+    assert list(ref) == []
+    (info,) = (
+        each for each in system.overview().endpoints["B"].streams if each.rref == str(ref.id)
+    )
+    assert (info.items, info.state) == (4, "has ended")
+    assert not system.overview().endpoints["C"].streams
+
+
+def next_of(ref: RRef[Any]) -> Any:
+    return next(iter(ref))
 
 
 # ---- ends

@@ -10,7 +10,7 @@ from ..language import read
 
 FILES = (
     *("sharing", "requests", "awaiting", "rings", "lending", "deaths", "lending_deaths"),
-    *("aliases", "alias_deaths", "cycles"),
+    *("aliases", "alias_deaths", "cycles", "streams"),
 )
 BY_FILE = {f"{name}.txt": tuple(read(Path(__file__).with_name(f"{name}.txt"))) for name in FILES}
 """The programs of each file of this folder."""
