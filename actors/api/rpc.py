@@ -7,7 +7,7 @@ import math
 import reprlib
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
 from typing import Any, TypeAlias, TypeVar, overload
 
 from thespian.actors import ActorAddress
@@ -336,7 +336,7 @@ def _invocation(
 
 
 @overload
-def get(refs: RRef[T], timeout: float | None = None) -> T: ...
+def get(refs: RRef[T], timeout: float | None = None) -> T: ...  # type: ignore[overload-overlap]  # that of references has them as its value
 
 
 @overload
@@ -471,7 +471,9 @@ def _references(refs: Iterable[RRef[Any]]) -> list[RRef[Any]]:
 
 
 def wait(
-    refs: Iterable[RRef[T]], num_returns: int = 1, timeout: float | None = None
+    refs: Collection[RRef[T]] | Iterator[RRef[T]],
+    num_returns: int = 1,
+    timeout: float | None = None,
 ) -> tuple[list[RRef[T]], list[RRef[T]]]:
     """Wait until *num_returns* of *refs* have their values (or errors), as in Ray.
 

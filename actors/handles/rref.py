@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import AsyncIterable, Callable, Generator, Iterable
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, get_origin, overload
 
@@ -33,6 +33,7 @@ from .proxies import Proxy, SyncProxy, Way
 from .streams import AHEAD_BYTES, Iteration, Stream, check_ahead
 
 T_co = TypeVar("T_co", covariant=True)
+U = TypeVar("U")
 
 NO_FUTURE = (
     "{} is a reference, not a future: pass `ref.future()`, or `asyncio.ensure_future(ref)`; or "
@@ -374,6 +375,24 @@ class RRef(Reference, Generic[T_co]):
 
     # ---- its items
 
+    @overload
+    def stream(
+        self: RRef[Iterable[U] | AsyncIterable[U]],
+        ahead: int | None = None,
+        *,
+        ahead_bytes: int = AHEAD_BYTES,
+        values: Literal[True] = True,
+        timeout: float | None = None,
+    ) -> Stream[U]: ...
+    @overload
+    def stream(
+        self: RRef[Iterable[U] | AsyncIterable[U]],
+        ahead: int | None = None,
+        *,
+        ahead_bytes: int = AHEAD_BYTES,
+        values: Literal[False],
+        timeout: float | None = None,
+    ) -> Stream[RRef[U]]: ...
     def stream(
         self,
         ahead: int | None = None,
@@ -408,10 +427,10 @@ class RRef(Reference, Generic[T_co]):
         iteration.flow.ahead, iteration.flow.most = ahead, ahead_bytes
         return Stream(self, iteration, timeout)
 
-    def __iter__(self) -> Stream[Any]:
+    def __iter__(self: RRef[Iterable[U] | AsyncIterable[U]]) -> Stream[U]:
         return self.stream()
 
-    def __aiter__(self) -> Stream[Any]:
+    def __aiter__(self: RRef[Iterable[U] | AsyncIterable[U]]) -> Stream[U]:
         return self.stream()
 
     # ---- no future

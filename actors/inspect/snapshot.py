@@ -165,11 +165,14 @@ def take_overview(
     names = ShortNames(*silent, *found, *gone)
 
     def short(each: EndpointOverview) -> EndpointOverview:
-        newest = tuple(
-            msgspec.structs.replace(new, rref=names.short(new.rref)) for new in each.newest
+        newest, streams = (
+            tuple(msgspec.structs.replace(row, rref=names.short(row.rref)) for row in rows)
+            for rows in (each.newest, each.streams)
         )
         latencies, holds = names.keys(each.latencies), names.keys(each.holds)
-        return msgspec.structs.replace(each, latencies=latencies, holds=holds, newest=newest)
+        return msgspec.structs.replace(
+            each, latencies=latencies, holds=holds, newest=newest, streams=streams
+        )
 
     return Overview(
         system=inspector.core.settings.system,

@@ -16,6 +16,7 @@ from rich.console import Console
 import farref
 from farref import RRef, System, WorkerDiedError
 from farref.actors.inspect.overview import LOOKED_AT, quantile
+from farref.testing import until
 from farref.top.figures import Looks
 from farref.top.screen import PANES, TopView, picture
 
@@ -100,9 +101,11 @@ def test_a_stream_is_a_row(system: System) -> None:
     assert (row.rref, row.owner, row.state) == (str(ref.id), "cook", "waits for credit")
     assert row.items >= 2
     assert row.rate is not None
-    console = Console(width=80, file=io.StringIO())
-    console.print(picture(figures, TopView(), 80, 40))
-    assert "it waits for credit" in console.file.getvalue()
+    shown = io.StringIO()
+    Console(width=80, file=shown).print(picture(figures, TopView(), 80, 40))
+    assert "it waits for credit" in shown.getvalue()
+    del ref, stream
+    assert until(system, lambda: not Looks().figures(system.overview()).streams)
 
 
 @pytest.mark.processes

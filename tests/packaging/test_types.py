@@ -240,6 +240,11 @@ length: int = len(numbers.rpc_sync())
 keys: list[str] = [key for key in counts.rpc_sync()]
 counts.rpc_sync()["a"] = 3
 
+# Streams
+items: list[str] = [each for each in counts]
+item: str = next(counts.stream(ahead=1))
+item_there: RRef[str] = next(counts.stream(values=False))
+
 # Values
 one: Model = get(model)
 many: list[Model] = get([model, model])
@@ -253,6 +258,8 @@ first: RRef[Model] = ready[0]
 
 async def main() -> None:
     value: Model = await model
+    async for each in counts:
+        item_awaited: str = each
     answer: str = await future
     both: tuple[str, int] = await asyncio.gather(rpc_async("B", later, (3,)), chained)
     soon: str = await asyncio.wait_for(future, 3)
@@ -316,6 +323,7 @@ counts.rpc_sync()["a"] = "wrong_item"
 model.rpc_sync().rate = "wrong_attribute"
 operator_of_proxy = counts.rpc_sync() + 1
 method_of_other = on(model).rpc_sync(Stack.push, 3)
+wrong_item: int = next(counts.stream())
 wrong: int = get(model)
 wrong_list: list[int] = get([model])
 wrong_fetch: int = model.to_here()

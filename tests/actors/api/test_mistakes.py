@@ -54,7 +54,6 @@ MISTAKES: list[Mistake] = [
     ),
     (lambda ref: ref["a"], TypeError, r"not subscriptable; .* `ref\.rpc_sync\(\)\[key\]`"),
     (lambda ref: operator.setitem(ref, "a", 3), TypeError, r"write `ref\.rpc_sync\(\)\[key\]`"),
-    (list, TypeError, "'RRef' object is not iterable"),
     (len, TypeError, r"has no len\(\); .* `len\(ref\.rpc_sync\(\)\)`"),
     (lambda ref: ref.id_, AttributeError, "has no attribute 'id_'"),
     (farref.wait, TypeError, r"must be a list of RRefs, not one: write `wait\(\[RRef\("),

@@ -45,7 +45,6 @@ from ...stopping import stop, stopped
 from ...waiting import eventually
 from ..core.interrupting import Interrupting
 from ..helpers import PATIENCE, hold, until
-from ..scripts import run
 from .noting import Copied, noted
 
 if TYPE_CHECKING:
@@ -857,30 +856,6 @@ def test_a_sender_without_descriptors_sends_it_in_the_message(slotted: System) -
         assert total(farref.rpc_sync("B", middling)) == 7 * MIDDLING
     farref.rpc_sync("B", give_back)
     assert until(slotted, has_slot)
-
-
-@shared_by_processes
-def test_a_sender_that_cannot_load_what_makes_slots_does_so_too(tmp_path: Path) -> None:
-    program = """
-    import os, resource, sys, farref
-    import numpy as np
-
-    def use_up():
-        assert "farref.serialization.slots" not in sys.modules
-        few = len(os.listdir("/proc/self/fd")) + 3
-        resource.setrlimit(resource.RLIMIT_NOFILE, (few, few))
-        while True:
-            os.dup(0)
-
-    with farref.System() as system:
-        system.worker("B")
-        farref.rpc_sync("B", np.ones, (1 << 20,))  # so it knows that the program is near
-        try:
-            farref.rpc_sync("B", use_up)
-        except OSError:
-            print(farref.rpc_sync("B", np.ones, (10_000,)).sum())
-    """
-    assert run(tmp_path, program) == "10000.0\n"
 
 
 def refused_without_descriptors(name: str) -> bool:
