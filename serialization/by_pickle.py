@@ -32,6 +32,8 @@ IN_BAND = (1 << 17) - 1
 a buffer of their own: a tenth of a fetch."""
 SOON = range(max(IN_BAND + 1, shared.IN_SLOT.stop))
 """The sizes of arrays that are pickled soon."""
+USER = 24
+"""NumPy's dtypes have lower numbers; those of other packages are higher."""
 MOST_NAMES = 10_000
 """The most functions and classes that are remembered."""
 
@@ -211,11 +213,13 @@ def _is_of_numbers(part: Any, kind: type) -> bool:
 
 
 def _is_numeric(dtype: Any) -> bool:
-    """Whether *dtype* is a built-in one of numbers.
+    """Whether *dtype* is one of NumPy's own of numbers, in the machine's byte order.
 
-    It has no fields, no metadata and the machine's byte order.
+    Not by `isbuiltin`: that is 0 for the copy of a dtype that an unpickled array has.
     """
-    return bool(dtype.isbuiltin == 1 and dtype.kind in "biufc")
+    return bool(
+        dtype.kind in "biufc" and dtype.num < USER and dtype.isnative and dtype.metadata is None
+    )
 
 
 def is_by_name(thing: Any) -> bool:

@@ -6,6 +6,9 @@ through a chain of stages. A pull is a request on the object like a method call,
 object's turn while the iterator runs. Its reply brings the items. If the next one takes long, those
 that are there come before, as answers to a question with any number of them (`Answers`).
 
+A plain item travels as the `bytes` of its pickle, and is unpickled when it is used. So the owner
+knows at once whether it can be sent.
+
 An iteration that is left (``break``) keeps what it has asked for in its handle, and the next one
 goes on from there. What has been asked for is lost with the last handle here.
 """
@@ -15,6 +18,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import math
+import pickle
 from collections import deque
 from functools import partial
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
@@ -23,10 +27,11 @@ from ...protocol.errors import FarrefError, FetchTimeoutError
 from ...protocol.ids import RRefId
 from ...protocol.messages import Busy
 from ...protocol.streams import StreamFlow
+from ...serialization.failures import CAUGHT, pass_on
+from ...serialization.pickling import cannot_unpickle
 from ..base.interrupts import undisturbed
 from ..calls.futures import Future
 from ..core.current import chain_in
-from ..wire.messages import WorkerInfo
 from ..wire.settings import check_timeout
 from .front import Front
 
@@ -68,9 +73,10 @@ class Pull:
     def __init__(self, front: Front, rref: RRefId, credit: int, *, values: bool) -> None:
         calls, core = front.calls, front.core
         self.answers = calls.answers(("the next item of {}", rref))
-        me = WorkerInfo(core.me, core.address)
-        named = {} if values else {"values": False}
-        what: Any = PULL, (rref, credit, me, self.answers.number), named
+        # Numbers and texts are pickled at once.
+        me, creator = core.me, rref.creator
+        ends = me.name, me.incarnation, creator.name, creator.incarnation, rref.number
+        what: Any = PULL, (credit, self.answers.number, values, *ends), {}
         try:
             self.reply: Any = calls.invoke(rref, what, math.inf, chain_in(core))
         except BaseException:
@@ -123,6 +129,7 @@ class Iteration:
                 self._pulls.popleft()
                 self.flow.failed()
             raise
+        first = not self.flow.known
         with undisturbed:
             self._pulls.popleft()
             self.items.extend(found)
@@ -133,8 +140,8 @@ class Iteration:
             if end is not None:
                 self.value = end[0]
                 self._pulls.clear()
-        if end is None:
-            with contextlib.suppress(FarrefError):  # the items come first
+        if end is None and not first:  # the first item comes as soon as a call's result
+            with contextlib.suppress(FarrefError):  # which the items come before
                 self._ask()
 
     def _ask(self) -> None:
@@ -160,6 +167,17 @@ class Iteration:
             core = self._front.core
             core.soon.extend(pull.reply.give_up for pull in self._pulls)
             core.wake()
+
+
+def _opened(item: Any) -> Any:
+    """*item*, which is pickled if it is `bytes`."""
+    if type(item) is not bytes:
+        return item
+    try:
+        return pickle.loads(item)  # noqa: S301 - of an endpoint of the system
+    except CAUGHT as error:
+        pass_on(error)
+        raise cannot_unpickle("an item", error) from error
 
 
 class Stream(Generic[T]):
@@ -192,7 +210,7 @@ class Stream(Generic[T]):
                 if came.done():
                     raise
                 raise self._late() from None
-        return items.popleft()  # type: ignore[no-any-return]  # the user knows their type
+        return _opened(items.popleft())  # type: ignore[no-any-return]  # the user knows their type
 
     async def __anext__(self) -> T:
         items, iteration = self._items, self._iteration
@@ -207,7 +225,7 @@ class Stream(Generic[T]):
                 if came.done():
                     raise
                 raise self._late() from None
-        return items.popleft()  # type: ignore[no-any-return]  # as above
+        return _opened(items.popleft())  # type: ignore[no-any-return]  # as above
 
     def _late(self) -> FetchTimeoutError:
         return FetchTimeoutError(

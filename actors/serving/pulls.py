@@ -22,7 +22,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from ...protocol.errors import SerializationError
-from ...protocol.ids import RRefId
+from ...protocol.ids import RRefId, WorkerId
 from ...serialization.by_pickle import ATOMS, dumps_plain
 from ...serialization.failures import name_of, text_of
 from ..calls.calls import Calls
@@ -166,21 +166,22 @@ class Batch:
     """The items of one pull that have not been sent yet, and what its reply says."""
 
     def __init__(
-        self, rref: RRefId, credit: int, to: WorkerInfo, number: int, *, values: bool
+        self, rref: RRefId, holder: WorkerId, credit: int, number: int, *, values: bool
     ) -> None:
         here = frame()
         self._pulls: Pulls = here.core.front.pulls
-        self._caller = here.run.call.caller if here.run is not None else to.id
-        if self._caller != to.id:
+        self._caller = here.run.call.caller if here.run is not None else holder
+        if self._caller != holder:
             # The owner of an alias has passed the pull on, and passes the reply back. What is sent
             # to the holder directly might overtake it.
             credit = 1
-        self._credit, self._to, self._number, self._values = credit, to, number, values
+        self._holder, self._credit, self._number, self._values = holder, credit, number, values
         self._items: deque[Any] = deque()
         self._sending = threading.Lock()
         self._count = 0
         self._began = self._sent = time.perf_counter()
-        self._rref = here.core.context.whereabouts(rref)
+        with here.core.lock:
+            self._rref = here.core.context.whereabouts(rref)
         self._state = StreamState()
         self.iterator: RRef[Any] | None = None
         """The iterator, if the holder's reference is to an iterable."""
@@ -192,7 +193,7 @@ class Batch:
     def __enter__(self) -> None:
         rref = self._rref if self.iterator is None else self.iterator.id
         state = self._state = self._pulls.state_of(rref)
-        state.to, state.running = self._to.name, True
+        state.to, state.running = self._holder.name, True
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         self._state.running, self._state.over = False, self.end is not None
@@ -204,7 +205,7 @@ class Batch:
         if not self._values:
             item = RRef(item)
         elif type(item) not in ATOMS:
-            self._check(item)
+            item = self._pickled(item)
         items, now = self._items, time.perf_counter()
         self._count += 1
         self._state.items += 1
@@ -219,24 +220,32 @@ class Batch:
             raise self.refused
         return True
 
-    def _check(self, item: Any) -> None:
-        """Refuse *item* now if it cannot be sent, as its iterator is to know that."""
+    def _pickled(self, item: Any) -> Any:
+        """*item* as `bytes` if it is plain, or else itself; see `streams`.
+
+        It is refused now if it cannot be sent, as its iterator is to know that.
+        """
         try:
-            if dumps_plain(item) is None:
-                self._pulls.packer.pack(item, self._to.id)
+            plain = dumps_plain(item)
+            if plain is not None and not plain[1]:
+                return plain[0]
+            self._pulls.packer.pack(item, self._caller)
         except Exception as error:
             kind = name_of(type(item))
             text = f"an item of the iterator, a {kind}, cannot be sent: {text_of(error)}"
             self.refused = SerializationError(text)
             raise self.refused from error
+        return item
 
     def send(self) -> None:
         """Send the items that are here, before the reply. In any thread; raises nothing."""
+        address = self._pulls.core.address_of(self._caller)
         with self._sending:
             items = self._taken()
             try:
-                if items:
-                    self._pulls.calls.tell(self._to, items, ("answer", self._number))
+                if items and address is not None:
+                    to = WorkerInfo(self._caller, address)
+                    self._pulls.calls.tell(to, items, ("answer", self._number))
             except Exception as error:  # such as that of the holder's death
                 self.refused = error
             self._sent = time.perf_counter()
@@ -256,11 +265,14 @@ class Batch:
         return self._pulls.packer.pack(said, self._caller)
 
 
-def pull(
-    value: Any, rref: RRefId, credit: int, to: WorkerInfo, number: int, *, values: bool = True
-) -> Any:
-    """The operation `PULL`: take *credit* items at most from *rref*."""
-    batch = Batch(rref, credit, to, number, values=values)
+def pull(value: Any, credit: int, number: int, values: bool, *ends: Any) -> Any:
+    """The operation `PULL`: take *credit* items at most.
+
+    *ends*: the holder's name and incarnation, and the object's creator's and number.
+    """
+    name, incarnation, creator, of, which = ends
+    rref = RRefId(WorkerId(creator, of), which)
+    batch = Batch(rref, WorkerId(name, incarnation), credit, number, values=values)
     return batch._pulls.pull(value, batch)
 
 

@@ -61,7 +61,7 @@ class Crew:
         return [workers[left % 2].link.remote(left - 1, workers)] if left else 1
 
     def generated(self, kind: Kind, size: int, number: int) -> Iterator[Any]:
-        return generated(kind, size, number)
+        yield from generated(kind, size, number)
 
     def listed(self, kind: Kind, size: int, number: int) -> list[Any]:
         return list(generated(kind, size, number))
