@@ -416,8 +416,11 @@ class Calls(Internal):
         return made
 
     def answers(self, what: What) -> Answers:
-        """Ask a question that has any number of answers, until `no_more`."""
-        answers = Answers(next(self._ask_numbers), partial(self._next_answer, what))
+        """Ask a question that has any number of answers, until `no_more`.
+
+        Its number is negative: later answers are dropped without a word.
+        """
+        answers = Answers(-next(self._ask_numbers), partial(self._next_answer, what))
         with self._core.lock:
             self._asks[answers.number] = self._core.me, answers
         return answers
@@ -625,7 +628,8 @@ class Calls(Internal):
             if future is not None:
                 future.finish(cargo=cargo)
                 return
-            core.chores.submit(_log_late, core.me, sender)
+            if number > 0:
+                core.chores.submit(_log_late, core.me, sender)
         elif (address := core.address_of(sender)) is not None:
             tag = getattr(payload, "tag", None)
             self._give(cargo, ReplyAddress(address, tag[1]) if isinstance(tag, tuple) else address)

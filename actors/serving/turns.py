@@ -144,15 +144,18 @@ class SharedTurn:
         if not place.granted:
             self._line.append(place)
             self._ask()
-        while not place.granted and not core.closed:
-            place.waiter = self._loop.create_future()
-            try:
-                yield from place.waiter
-            except GeneratorExit:
-                raise
-            except BaseException as error:
-                thrown = error
-        return thrown
+        try:
+            while not place.granted and not core.closed:
+                place.waiter = self._loop.create_future()
+                try:
+                    yield from place.waiter
+                except GeneratorExit:
+                    raise
+                except BaseException as error:
+                    thrown = error
+            return thrown
+        finally:
+            thrown = None  # else its traceback would hold this frame, and so itself
 
     def end(self) -> None:
         """Let the tasks that remain run without turns, as the method has ended with the turn."""
