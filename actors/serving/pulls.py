@@ -93,7 +93,7 @@ class Pulls(Internal):
                         batch.end = (stop.value,)
                 return batch.reply()
             except BaseException as error:
-                if error is batch.refused and type(value) is GeneratorType:
+                if batch.was_refused(error) and type(value) is GeneratorType:
                     with contextlib.suppress(BaseException), contextlib.closing(value):
                         value.throw(error)
                 raise
@@ -111,7 +111,7 @@ class Pulls(Internal):
                         batch.end = (None,)
                 return batch.reply()
             except BaseException as error:
-                if error is batch.refused and type(value) is AsyncGeneratorType:
+                if batch.was_refused(error) and type(value) is AsyncGeneratorType:
                     with contextlib.suppress(BaseException):
                         await value.athrow(error)
                         await value.aclose()
@@ -236,6 +236,11 @@ class Batch:
             self.refused = SerializationError(text)
             raise self.refused from error
         return item
+
+    def was_refused(self, error: BaseException) -> bool:
+        """Whether *error* is that of an item. It is forgotten: its traceback has this batch."""
+        refused, self.refused = self.refused, None
+        return refused is error
 
     def send(self) -> None:
         """Send the items that are here, before the reply. In any thread; raises nothing."""

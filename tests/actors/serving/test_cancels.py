@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import subprocess
@@ -546,6 +547,43 @@ def test_an_interrupt_that_comes_too_late_strikes_nothing_else(
 async def cancel_soon(future: Future[Any]) -> None:
     """Without waiting for what becomes of it."""
     future.cancel(interrupt=True)
+
+
+class Turning:
+    async def spins(self, notes: Path, _: RRef[int]) -> None:
+        note(notes, "spins")
+        while True:  # noqa: ASYNC110 - it is cancelled
+            await asyncio.sleep(0)
+
+    def busy(self, notes: Path, gate: Path) -> None:
+        note(notes, "busy")
+        hold(gate)
+
+
+@pytest.mark.processes
+def test_a_cancel_that_comes_while_a_method_waits_for_its_turn_leaves_no_garbage(
+    process_system: System, notes: Path, gate: Path
+) -> None:
+    """An error whose frame keeps it would hold the arguments until Python's collector runs."""
+    process_system.worker("B")
+    farref.rpc_sync("B", gc.disable)
+    turning, mine = farref.remote("B", Turning), RRef(1)
+    spins = turning.rpc_async().spins(notes, mine)
+    assert noted_soon(process_system, notes, "spins")
+    busy = turning.rpc_async().busy(notes, gate)
+    assert noted_soon(process_system, notes, "spins", "busy")
+    asyncio.run(cancel_soon(spins))
+    time.sleep(0.2)  # the cancel is there, and the method has no turn to take it
+    gate.touch()
+    busy.result()
+    with pytest.raises(CancelledError):
+        spins.result()
+
+    def held_at_b() -> bool:
+        rows = process_system.references()
+        return any((row.worker, row.rref) == ("B", str(mine.id)) for row in rows)
+
+    assert until(process_system, lambda: not held_at_b(), 5)
 
 
 # ---- calls that are between two states
