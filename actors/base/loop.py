@@ -253,6 +253,8 @@ class RunLoop:
             handler = self._handler
             if handler is None:
                 return False
+            if self._await_quietly(until, end, yields=yields):
+                return True
             outcome = self._iterate(handler, end, False, until, yields=yields)
         except Exception as error:
             self._outcome = error
@@ -371,6 +373,52 @@ class RunLoop:
             if until is not None and not new and until():
                 return _HOLDS  # nearly always: nothing else has come
         return RunTerminated()
+
+    def _await_quietly(
+        self, until: Callable[[], object], end: float | None, *, yields: bool
+    ) -> bool:
+        """Sleep, and take raw frames, as long as the loop has nothing else to do.
+
+        Returns whether *until* holds: mostly the next frame brings that, and no iteration is
+        needed.
+        """
+        inbox, outbox, heap = self._inbox, self._outbox, self._timers.heap
+        offered = () if yields else self._offered
+        inbox.raw = self._raw
+        if self._nudged and not (self._stopped or self._aborting):
+            self._resting = self._nudged = False
+            self._handled(self._nudge)
+        self._resting = True
+        while not (
+            self._nudged
+            or inbox.ring
+            or outbox.dirty
+            or outbox.finished
+            or offered
+            or self._signals
+        ):
+            if until():
+                return True
+            if (
+                outbox.pending
+                or self._listener.waits
+                or self._ack_due
+                or self._stopped
+                or self._aborting
+                or self.leadership.claims
+                or undisturbed.delayed
+            ):
+                return False
+            now, due = perf_counter(), end
+            if heap and (due is None or heap[0][0] < due):
+                due = heap[0][0]
+            if due is not None and due <= now:
+                return False
+            ready = self.poller.wait(None if due is None else due - now)
+            if ready and not self._watch_pending:
+                self._watch_pending = True
+                self._take_local(WatchMessage(ready))
+        return False
 
     def _deliver(self, handler: Callable[[Received], object] | None) -> Any:
         """Deliver up to a burst of messages. Return the result for :meth:`run`, None to go on."""
