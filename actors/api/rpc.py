@@ -336,7 +336,7 @@ def _invocation(
 
 
 @overload
-def get(refs: RRef[T], timeout: float | None = None) -> T: ...  # type: ignore[overload-overlap]  # that of references has them as its value
+def get(refs: RRef[T], timeout: float | None = None) -> T: ...  # type: ignore[overload-overlap]  # a list of references behind one matches both: its value is meant
 
 
 @overload

@@ -20,7 +20,6 @@ import contextlib
 import math
 import pickle
 from collections import deque
-from functools import partial
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 from ...protocol.errors import FarrefError, FetchTimeoutError
@@ -83,8 +82,8 @@ class Pull:
             calls.no_more(self.answers)
             raise
         self.reply.overlooked = True
-        self._done = partial(calls.no_more, self.answers)
-        concurrent.futures.Future.add_done_callback(self.reply, lambda _: self._done())
+        answers = self.answers  # not this pull: the reply's callback would keep its own future
+        concurrent.futures.Future.add_done_callback(self.reply, lambda _: calls.no_more(answers))
 
 
 class Iteration:

@@ -136,7 +136,7 @@ class ReferencePeer(Peer, ABC):
     # ---- streams
 
     def items(self, kind: Kind, size: int, number: int) -> Iterator[Any]:
-        """The items of a generator at B."""
+        """The items of a generator at B. Only peers that `Benchmark.peers` names have them."""
         raise NotImplementedError
 
     def stream(self, amount: int, _: int) -> float:
